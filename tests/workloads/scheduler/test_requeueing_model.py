@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kubewright.api.core.v1 import Node, Pod
 from kubewright.workloads.scheduler import NodeInfo, Profile
@@ -19,7 +19,7 @@ from kubewright.workloads.scheduler import NodeInfo, Profile
 from .scheduling_objects import HOSTNAME, ZONE, Simulation, node, pod, required_affinity
 
 PROFILE = Profile(disabled=["DefaultPreemption"])
-NAMES = st.sampled_from(("n0", "n1", "n2", "n3"))
+NAMES = st.sampled_from(("n0", "n1", "n2"))
 APPS = st.sampled_from(("a", "b"))
 KEYS = st.sampled_from((HOSTNAME, ZONE))
 TAINT = {"key": "dedicated", "effect": "NoSchedule"}
@@ -35,6 +35,16 @@ def spread(app: str, key: str) -> dict[str, Any]:
     return {"topologySpreadConstraints": [constraint]}
 
 
+NODES = st.fixed_dictionaries(
+    {
+        "cpu": st.sampled_from(("1", "2")),
+        "pods": st.integers(1, 4),
+        "zone": st.sampled_from(("x", "y")),
+        "labels": st.sampled_from(({}, {"disk": "ssd"})),
+        "taints": st.sampled_from(((), (), (), (TAINT,))),
+        "unschedulable": st.sampled_from((False, False, False, True)),
+    }
+)
 CONSTRAINTS = st.one_of(
     st.just({}),
     st.builds(
@@ -64,16 +74,13 @@ class Requeueing(RuleBasedStateMachine):
         self.pods: dict[str, Pod] = {}
         self.count = 0
 
-    @rule(
-        name=NAMES,
-        cpu=st.sampled_from(("1", "2")),
-        pods=st.integers(1, 4),
-        zone=st.sampled_from(("x", "y")),
-        labels=st.sampled_from(({}, {"disk": "ssd"})),
-        taints=st.sampled_from(((), (TAINT,))),
-        unschedulable=st.booleans(),
-    )
-    def set_node(self, name: str, **options: Any) -> None:
+    @initialize(first=NODES, second=NODES)
+    def create_nodes(self, first: dict[str, Any], second: dict[str, Any]) -> None:
+        self.set_node("n0", first)
+        self.set_node("n1", second)
+
+    @rule(name=NAMES, options=NODES)
+    def set_node(self, name: str, options: dict[str, Any]) -> None:
         self.nodes[name] = node(name, **options)
         self.simulation.add(self.nodes[name])
 
@@ -116,10 +123,6 @@ class Requeueing(RuleBasedStateMachine):
         self.pods[uid] = changed
         self.simulation.add(changed)
 
-    @rule()
-    def schedule(self) -> None:
-        asyncio.run(self.simulation.run())
-
     @invariant()
     def waiting_pods_fit_nowhere(self) -> None:
         asyncio.run(self.simulation.run())
@@ -155,4 +158,33 @@ class Requeueing(RuleBasedStateMachine):
 
 
 TestRequeueing = Requeueing.TestCase
-TestRequeueing.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestRequeueing.settings = settings(max_examples=20, stateful_step_count=15, deadline=None)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    before=st.lists(NODES, min_size=1, max_size=2),
+    others=st.lists(st.tuples(APPS, CONSTRAINTS), max_size=2),
+    app=APPS,
+    constraint=CONSTRAINTS,
+    name=NAMES,
+    changed=NODES,
+)
+def test_change_of_a_node_is_not_missed(
+    before: list[dict[str, Any]],
+    others: list[tuple[str, dict[str, Any]]],
+    app: str,
+    constraint: dict[str, Any],
+    name: str,
+    changed: dict[str, Any],
+) -> None:
+    machine = Requeueing()
+    for number, options in enumerate(before):
+        machine.set_node(f"n{number}", options)
+    for other_app, other_constraint in others:
+        machine.add_pod("", other_app, other_constraint)
+    machine.add_pod("500m", app, constraint)
+    machine.waiting_pods_fit_nowhere()
+    machine.set_node(name, changed)
+    machine.waiting_pods_fit_nowhere()
+    machine.sums_are_those_of_the_pods()
