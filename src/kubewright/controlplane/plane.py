@@ -51,7 +51,7 @@ from .credentials import (
     read_certificates,
     read_key_pair,
 )
-from .identity import IdentityReviews, TokenIssuer, TokenRequests, token_invalidity
+from .identity import IdentityReviews, TokenIssuer, TokenlessAuthenticator, TokenRequests, token_invalidity
 from .identity_lease import IdentityLease
 from .informers import Informers
 from .readiness import Readiness
@@ -303,9 +303,9 @@ class ControlPlane:
                     group_headers=proxy.group_headers,
                     extra_prefixes=proxy.extra_prefixes,
                 ),
-                X509Authenticator(self.client_authorities),
                 *self.token_files,
                 accounts,
+                TokenlessAuthenticator(X509Authenticator(self.client_authorities)),
             ],
             allow_anonymous=self.anonymous,
         )

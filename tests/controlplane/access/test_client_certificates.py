@@ -70,8 +70,8 @@ async def test_authority_with_the_name_of_the_cluster_authority(plane: ControlPl
 async def test_known_authority(plane: ControlPlane, get: Get) -> None:
     known = plane.authority.issue("ann", groups=("system:masters",))
     assert await get(known, times=2) == 200
-    assert await get(known, token="wrong") == 200, "the certificate is sufficient"
-    assert await get(plane.authority.issue("bob"), token="secret") == 403, "the certificate takes precedence"
+    assert await get(known, token="wrong") == 401, "the token takes precedence"
+    assert await get(plane.authority.issue("bob"), token="secret") == 200, "the token takes precedence"
     assert await get(plane.authority.issue("ann", groups=("system:masters",), days=0)) == 401, "expired"
     assert await get(plane.front_proxy_client) == 401, "a front proxy is not a user"
     assert await get(path="/version") == 200

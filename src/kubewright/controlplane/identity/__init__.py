@@ -10,5 +10,6 @@ from __future__ import annotations
 from .issuer import TokenIssuer
 from .reviews import IdentityReviews
 from .token_requests import TokenRequests, token_invalidity
+from .tokenless import TokenlessAuthenticator
 
-__all__ = ["IdentityReviews", "TokenIssuer", "TokenRequests", "token_invalidity"]
+__all__ = ["IdentityReviews", "TokenIssuer", "TokenRequests", "TokenlessAuthenticator", "token_invalidity"]
