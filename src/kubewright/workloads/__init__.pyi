@@ -4,4 +4,6 @@ from .connection import ClusterConnection as ClusterConnection
 from .connection import RequestSender as RequestSender
 from .controllers import COMPONENTS as COMPONENTS
 from .controllers import Component as Component
+from .pod_metrics import MetricsSource as MetricsSource
+from .pod_metrics import SimulatedMetrics as SimulatedMetrics
 from .workloads import Workloads as Workloads

@@ -3,8 +3,8 @@
 `MetricsSource` is what the HorizontalPodAutoscaler controller reads. `SimulatedMetrics` returns values that a
 test sets, or that annotations of the pods declare, and otherwise a part of the requests:
 
-    workloads.metrics.set_usage("default", "app=web", cpu="250m")
-    workloads.metrics.set_external("queue_length", 30, labels={"queue": "mail"})
+    workloads.simulated_metrics.set_usage("default", "app=web", cpu="250m")
+    workloads.simulated_metrics.set_external("queue_length", 30, labels={"queue": "mail"})
 
 | annotation | value |
 |---|---|

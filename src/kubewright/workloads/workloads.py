@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .connection import ClusterConnection
     from .nodes.node_registration import NodeRegistration
     from .nodes.simulation import SimulatedNodes
-    from .pod_metrics import MetricsSource
+    from .pod_metrics import MetricsSource, SimulatedMetrics
     from .pods import PodLister
 
 logger = logging.getLogger(__name__)
@@ -74,6 +74,7 @@ class Workloads:
         self.pods: PodLister | None = None
         """Cached pods, for all components."""
         self._metrics: MetricsSource | None = None
+        self._simulated_metrics: SimulatedMetrics | None = None
         self._services: list[Any] = []
         self._starting: set[asyncio.Task[None]] = set()
         self._started: set[str] = set()
@@ -82,13 +83,18 @@ class Workloads:
         self._epoch = (datetime.now(UTC), 0.0)
 
     @property
-    def metrics(self) -> MetricsSource:
-        """Metrics of pods and other objects; simulated (`pod_metrics.SimulatedMetrics`) unless set."""
-        if self._metrics is None:
+    def simulated_metrics(self) -> SimulatedMetrics:
+        """The metrics that tests set; used unless `metrics` is set to another source."""
+        if self._simulated_metrics is None:
             from .pod_metrics import SimulatedMetrics
 
-            self._metrics = SimulatedMetrics()
-        return self._metrics
+            self._simulated_metrics = SimulatedMetrics()
+        return self._simulated_metrics
+
+    @property
+    def metrics(self) -> MetricsSource:
+        """Metrics of pods and other objects, for autoscaling and `kubectl top`."""
+        return self._metrics if self._metrics is not None else self.simulated_metrics
 
     @metrics.setter
     def metrics(self, source: MetricsSource) -> None:

@@ -79,7 +79,7 @@ async def test_scale_by_cpu(run: Any, pod: Any) -> None:
     async with run("horizontal-pod-autoscaler-controller") as cluster:
         await cluster.client.create(deployment(2))
         await add_pods(cluster, pod, 1, 2)
-        cluster.workloads.metrics.set_usage("default", "app=web", cpu="90m")
+        cluster.workloads.simulated_metrics.set_usage("default", "app=web", cpu="90m")
         await cluster.client.create(autoscaler(metrics=[CPU]))
         await asyncio.sleep(20)
         assert await replicas(cluster) == 4
@@ -100,7 +100,7 @@ async def test_scale_by_cpu(run: Any, pod: Any) -> None:
         assert ("SuccessfulRescale", text) in await cluster.events()
         # Fewer replicas are only set after the stabilization window.
         await add_pods(cluster, pod, 3, 4)
-        cluster.workloads.metrics.set_usage("default", "app=web", cpu="5m")
+        cluster.workloads.simulated_metrics.set_usage("default", "app=web", cpu="5m")
         await asyncio.sleep(200)
         assert await replicas(cluster) == 4
         found = await current(cluster)
@@ -117,7 +117,7 @@ async def test_scale_by_cpu(run: Any, pod: Any) -> None:
 
 async def test_external_object_and_pod_metrics(run: Any, pod: Any) -> None:
     async with run("horizontal-pod-autoscaler-controller") as cluster:
-        metrics = cluster.workloads.metrics
+        metrics = cluster.workloads.simulated_metrics
         await cluster.client.create(deployment(1))
         await add_pods(cluster, pod, 1)
         target = {"type": "AverageValue", "averageValue": "10"}
