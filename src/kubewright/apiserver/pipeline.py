@@ -71,6 +71,8 @@ class RequestPipeline:
         headers = response.headers
         headers["Audit-Id"] = request.audit_id
         headers.setdefault("Cache-Control", "no-cache, private")
+        if server.classify is not None and hasattr(request, "user"):
+            headers.update(server.classify(request.user, info))
         if request.warnings:
             headers["Warning"] = warning_headers(request.warnings)
         if request.method == "HEAD":

@@ -16,7 +16,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Self
 
 import msgspec
@@ -25,11 +25,13 @@ from kubewright.storage.contract import Storage, StorageError
 
 from .admission import AdmissionChain, AdmissionPlugin
 from .authentication import Authenticator, AuthenticatorChain
+from .authentication.user import User
 from .authorization import AllowAuthenticated, Authorizer
 from .discovery import Discovery
 from .encoding import negotiation
 from .health import HealthChecks
 from .http.messages import HTTPRequest, HTTPResponse
+from .http.request_info import RequestInfo
 from .metrics.requests import ServerMetrics
 from .openapi.service import OpenAPIService
 from .pipeline import RequestPipeline
@@ -91,6 +93,8 @@ class APIServer:
         self.log_sample = log_sample
         self.slow_request = slow_request
         self.impersonation = impersonation
+        self.classify: Callable[[User, RequestInfo], Mapping[str, str]] | None = None
+        """Returns headers of responses to authenticated requests: those of priority and fairness."""
         self.delete_options_wire: Any = None
         """Protobuf codec of DeleteOptions, if clients can send them."""
         self.metrics = ServerMetrics()

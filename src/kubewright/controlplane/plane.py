@@ -51,6 +51,7 @@ from .credentials import (
     read_certificates,
     read_key_pair,
 )
+from .flow_classifier import FlowClassifier
 from .identity import IdentityReviews, TokenIssuer, TokenlessAuthenticator, TokenRequests, token_invalidity
 from .identity_lease import IdentityLease
 from .informers import Informers
@@ -342,7 +343,7 @@ class ControlPlane:
         await self.definitions.start()
 
     def _assemble(self) -> None:
-        """Create the aggregator and, if enabled, the controllers."""
+        """Create the flow classifier, the aggregator and, if enabled, the controllers."""
         from .aggregation import Aggregator
         from .controllers import ControllerManager, default_components
         from .controllers.service_allocations import ServiceAllocationRepair
@@ -353,6 +354,7 @@ class ControlPlane:
             self.server, lambda: self.authority.issue(KUBELET_CLIENT, groups=(MASTERS,))
         )
         self._parts.append(self._kubelets)
+        self.server.classify = FlowClassifier(self.informers).headers
         self.controllers = ControllerManager(self.server, self.informers)
         self.aggregator = Aggregator(
             self.server, self.informers, self.service_resolver, lambda: self.front_proxy_client
