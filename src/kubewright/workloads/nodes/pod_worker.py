@@ -19,18 +19,17 @@ from kubewright.api.times import parse_time
 from kubewright.cache.store import ObjectKey
 
 from .behaviour import BehaviourResolver, ContainerBehaviour
+from .container_starts import PULL_BACKOFF_STATUS_SECONDS, ContainerStarts
 from .container_state import ContainerKind, ContainerState
 from .node_state import NodeState, pod_requests
 from .objects import TERMINAL_PHASES, LoopClock, Object
 from .pod_status import pod_conditions, pod_phase
 from .probe_checks import ProbeChecks
 from .resize import PodResize
-from .runtime import ContainerExit, ContainerRun, ContainerRuntime, ContainerStartError, PodIdentity
-from .settings import CRASH_BACKOFF_RESET_SECONDS, SimulationSettings
+from .runtime import ContainerExit, ContainerRun, ContainerRuntime, PodIdentity
+from .settings import SimulationSettings
 
 Stage = Literal["new", "creating", "running", "finished", "terminating", "terminated"]
-PULL_BACKOFF_STATUS_SECONDS: Final = 1.0
-"""From ErrImagePull to ImagePullBackOff."""
 
 
 class WorkerContext(Protocol):
@@ -78,6 +77,7 @@ class PodWorker:
         """Status, reason, message, transition time and observed generation, by type."""
         self.resize = PodResize(self)
         self.probe_checks = ProbeChecks(self)
+        self.starts = ContainerStarts(self)
         self._create_at = 0.0
         self._grace: float | None = None
         self._kill_by = 0.0
@@ -154,7 +154,7 @@ class PodWorker:
         self.context.wake(self)
 
     def _rearm(self, container: ContainerState, run: ContainerRun) -> None:
-        behaviour = self._behaviour(container)
+        behaviour = self.behaviour(container)
         before, run.behaviour = run.behaviour, behaviour
         if behaviour.exit_after == before.exit_after and behaviour.exit_code == before.exit_code:
             return
@@ -201,7 +201,7 @@ class PodWorker:
                 each.since = now
                 if each.is_running and self.stage == "running":
                     known_id = each.container_id
-                    self._run(each, self._behaviour(each))
+                    self.starts.run(each, self.behaviour(each))
                     each.container_id = known_id or each.container_id
 
     def _set_deadline(self, spec: Object) -> None:
@@ -246,7 +246,7 @@ class PodWorker:
         self.node.reserve(self.identity.uid, self.requests)
         self.start_time = self.context.clock.stamp()
         self._set_deadline(self.pod.get("spec") or {})
-        behaviours = [self._behaviour(each) for each in self.containers]
+        behaviours = [self.behaviour(each) for each in self.containers]
         evicted = next((each.evict for each in behaviours if each.evict), "")
         delay = max((each.start_delay for each in behaviours), default=0.0)
         jitter = self.context.settings.start_jitter
@@ -315,138 +315,18 @@ class PodWorker:
         if container.kind == "sidecar" and self._has_ended_mains:
             return None
         if container.restart_at is None and container.exit_code is not None:
-            self._schedule_restart(container, now)
+            self.starts.schedule_restart(container, now)
         if container.restart_at is not None and now < container.restart_at:
-            self._show_pull_backoff(container, now)
+            self.starts.show_pull_backoff(container, now)
             if container.unhealthy == "pull":
                 return min(container.restart_at, container.since + PULL_BACKOFF_STATUS_SECONDS)
             return container.restart_at
-        return self._start(container, now)
-
-    def _schedule_restart(self, container: ContainerState, now: float) -> None:
-        settings = self.context.settings
-        if now - container.since >= CRASH_BACKOFF_RESET_SECONDS:
-            container.backoff = 0.0
-        delay = container.backoff
-        container.restart_at = now + (delay or self._behaviour(container).start_delay)
-        container.backoff = min(
-            settings.crash_backoff_limit,
-            container.backoff * 2 if container.backoff else settings.crash_backoff,
-        )
-        if delay:
-            pod = f"{self.identity.name}_{self.identity.namespace}({self.identity.uid})"
-            container.wait(
-                "CrashLoopBackOff",
-                f"back-off {format_delay(delay)} restarting failed container={container.name} pod={pod}",
-            )
-            self.context.event(
-                self,
-                "Warning",
-                "BackOff",
-                f"Back-off restarting failed container {container.name} in pod {pod}",
-                self._path(container),
-            )
-        self.dirty = True
-
-    def _show_pull_backoff(self, container: ContainerState, now: float) -> None:
-        if container.unhealthy != "pull" or now < container.since + PULL_BACKOFF_STATUS_SECONDS:
-            return
-        container.unhealthy = ""
-        error = (container.state.get("waiting") or {}).get("message") or ""
-        text = f'Back-off pulling image "{container.image}"'
-        container.wait("ImagePullBackOff", f"{text}: ErrImagePull: {error}")
-        self.context.event(self, "Normal", "BackOff", text, self._path(container))
-        self.context.event(self, "Warning", "Failed", "Error: ImagePullBackOff", self._path(container))
-        self.dirty = True
-
-    def _start(self, container: ContainerState, now: float) -> float | None:
-        behaviour = self._behaviour(container)
-        path = self._path(container)
-        self.dirty = True
-        if behaviour.image_pull_error:
-            return self._fail_pull(container, behaviour.image_pull_error, now)
-        restarted = container.exit_code is not None
-        if restarted:
-            container.restarts += 1
-            if container.is_terminated:
-                container.last_state = container.state
-        self._report_image(container, path)
-        try:
-            self._run(container, behaviour)
-        except ContainerStartError as error:
-            container.run = None
-            container.wait("CreateContainerError", str(error))
-            self.context.event(self, "Warning", "Failed", f"Error: {error}", path)
-            container.restart_at = now + self._next_backoff(container)
-            return container.restart_at
-        container.state = {"running": {"startedAt": self.context.clock.stamp()}}
-        container.since, container.restart_at, container.unhealthy = now, None, ""
-        container.ready, container.started = False, container.kind != "ephemeral" or None
-        self.context.event(self, "Normal", "Created", "Container created", path)
-        self.context.event(self, "Normal", "Started", "Container started", path)
-        return self.probe_checks.check(container, now)
-
-    def _run(self, container: ContainerState, behaviour: ContainerBehaviour) -> None:
-        context = self.context
-        container.container_id = f"kubewright://{context.rng.getrandbits(256):064x}"
-        run = ContainerRun(
-            self.identity,
-            container.name,
-            container.restarts,
-            container.container_id,
-            behaviour,
-            lambda result: self._exited(container, result),
-        )
-        container.previous_run, container.run = container.run, run
-        context.runtime.start(run, self.pod, self._container_spec(container.name))
-
-    def _container_spec(self, name: str) -> Object:
-        spec = self.pod.get("spec") or {}
-        for field in ("containers", "initContainers", "ephemeralContainers"):
-            for one in spec.get(field) or ():
-                if one.get("name") == name:
-                    found: Object = one
-                    return found
-        return {"name": name}
-
-    def _fail_pull(self, container: ContainerState, error: str, now: float) -> float:
-        path, image = self._path(container), container.image
-        message = f'failed to pull and unpack image "{image}": {error}'
-        self.context.event(self, "Normal", "Pulling", f'Pulling image "{image}"', path)
-        self.context.event(self, "Warning", "Failed", f'Failed to pull image "{image}": {message}', path)
-        self.context.event(self, "Warning", "Failed", "Error: ErrImagePull", path)
-        container.wait("ErrImagePull", message)
-        container.since, container.unhealthy = now, "pull"
-        container.restart_at = now + self._next_backoff(container)
-        return min(container.restart_at, now + PULL_BACKOFF_STATUS_SECONDS)
-
-    def _next_backoff(self, container: ContainerState) -> float:
-        settings = self.context.settings
-        container.backoff = min(
-            settings.crash_backoff_limit,
-            container.backoff * 2 if container.backoff else settings.crash_backoff,
-        )
-        return container.backoff
-
-    def _report_image(self, container: ContainerState, path: str) -> None:
-        image, images = container.image, self.node.images
-        if image in images:
-            text = f'Container image "{image}" already present on machine'
-            self.context.event(self, "Normal", "Pulled", text, path)
-            return
-        from .node_object import image_size
-
-        images.add(image)
-        self.context.event(self, "Normal", "Pulling", f'Pulling image "{image}"', path)
-        text = (
-            f'Successfully pulled image "{image}" in 50ms (50ms including waiting). '
-            f"Image size: {image_size(image)} bytes."
-        )
-        self.context.event(self, "Normal", "Pulled", text, path)
+        return self.starts.start(container, now)
 
     # Exits
 
-    def _exited(self, container: ContainerState, result: ContainerExit) -> None:
+    def exited(self, container: ContainerState, result: ContainerExit) -> None:
+        """Called when a run of a container has ended."""
         container.terminate(result, self.context.clock.stamp())
         container.restart_at = None
         self.dirty = True
@@ -630,7 +510,8 @@ class PodWorker:
     def _owns(self, kind: str) -> bool:
         return kind in _OWNED_CONDITIONS
 
-    def _behaviour(self, container: ContainerState) -> ContainerBehaviour:
+    def behaviour(self, container: ContainerState) -> ContainerBehaviour:
+        """Return the behaviour of a container now."""
         return self.context.resolver.behaviour(self.pod, container.name, container.kind)
 
     def _path(self, container: ContainerState) -> str:
@@ -691,12 +572,6 @@ def _condition(kind: str, status: str, reason: str, message: str, since: str, ge
 
 def _earliest(*times: float | None) -> float | None:
     return min((each for each in times if each is not None), default=None)
-
-
-def format_delay(seconds: float) -> str:
-    """Format seconds as Go formats durations: `10s`, `2m40s`, `5m0s`."""
-    minutes, rest = divmod(seconds, 60)
-    return f"{int(minutes)}m{rest:g}s" if minutes else f"{rest:g}s"
 
 
 def _call_later(delay: float, run: ContainerRun, result: ContainerExit) -> Any:

@@ -1,0 +1,171 @@
+"""Starts and restarts of the containers of a simulated pod: images, runtime errors and back-off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from .behaviour import ContainerBehaviour
+from .container_state import ContainerState
+from .node_object import image_size
+from .objects import Object
+from .runtime import ContainerRun, ContainerStartError
+from .settings import CRASH_BACKOFF_RESET_SECONDS
+
+if TYPE_CHECKING:
+    from .pod_worker import PodWorker
+
+PULL_BACKOFF_STATUS_SECONDS: Final = 1.0
+"""From ErrImagePull to ImagePullBackOff."""
+
+
+class ContainerStarts:
+    """Starts the containers of one pod."""
+
+    __slots__ = ("_worker",)
+
+    def __init__(self, worker: PodWorker) -> None:
+        self._worker = worker
+
+    def schedule_restart(self, container: ContainerState, now: float) -> None:
+        """Set when a container that has ended is restarted, with back-off."""
+        settings = self._worker.context.settings
+        if now - container.since >= CRASH_BACKOFF_RESET_SECONDS:
+            container.backoff = 0.0
+        delay = container.backoff
+        container.restart_at = now + (delay or self._worker.behaviour(container).start_delay)
+        container.backoff = min(
+            settings.crash_backoff_limit,
+            container.backoff * 2 if container.backoff else settings.crash_backoff,
+        )
+        if delay:
+            pod = (
+                f"{self._worker.identity.name}_{self._worker.identity.namespace}({self._worker.identity.uid})"
+            )
+            container.wait(
+                "CrashLoopBackOff",
+                f"back-off {format_delay(delay)} restarting failed container={container.name} pod={pod}",
+            )
+            self._worker.context.event(
+                self._worker,
+                "Warning",
+                "BackOff",
+                f"Back-off restarting failed container {container.name} in pod {pod}",
+                self._worker.container_path(container),
+            )
+        self._worker.dirty = True
+
+    def show_pull_backoff(self, container: ContainerState, now: float) -> None:
+        """Change ErrImagePull to ImagePullBackOff when it is due."""
+        if container.unhealthy != "pull" or now < container.since + PULL_BACKOFF_STATUS_SECONDS:
+            return
+        container.unhealthy = ""
+        error = (container.state.get("waiting") or {}).get("message") or ""
+        text = f'Back-off pulling image "{container.image}"'
+        container.wait("ImagePullBackOff", f"{text}: ErrImagePull: {error}")
+        self._worker.context.event(
+            self._worker, "Normal", "BackOff", text, self._worker.container_path(container)
+        )
+        self._worker.context.event(
+            self._worker,
+            "Warning",
+            "Failed",
+            "Error: ImagePullBackOff",
+            self._worker.container_path(container),
+        )
+        self._worker.dirty = True
+
+    def start(self, container: ContainerState, now: float) -> float | None:
+        """Start a container, or report why it cannot start; return when to continue."""
+        behaviour = self._worker.behaviour(container)
+        path = self._worker.container_path(container)
+        self._worker.dirty = True
+        if behaviour.image_pull_error:
+            return self._fail_pull(container, behaviour.image_pull_error, now)
+        restarted = container.exit_code is not None
+        if restarted:
+            container.restarts += 1
+            if container.is_terminated:
+                container.last_state = container.state
+        self._report_image(container, path)
+        try:
+            self.run(container, behaviour)
+        except ContainerStartError as error:
+            container.run = None
+            container.wait("CreateContainerError", str(error))
+            self._worker.context.event(self._worker, "Warning", "Failed", f"Error: {error}", path)
+            container.restart_at = now + self._next_backoff(container)
+            return container.restart_at
+        container.state = {"running": {"startedAt": self._worker.context.clock.stamp()}}
+        container.since, container.restart_at, container.unhealthy = now, None, ""
+        container.ready, container.started = False, container.kind != "ephemeral" or None
+        self._worker.context.event(self._worker, "Normal", "Created", "Container created", path)
+        self._worker.context.event(self._worker, "Normal", "Started", "Container started", path)
+        return self._worker.probe_checks.check(container, now)
+
+    def run(self, container: ContainerState, behaviour: ContainerBehaviour) -> None:
+        """Let the runtime start a container; raises `ContainerStartError`."""
+        context = self._worker.context
+        container.container_id = f"kubewright://{context.rng.getrandbits(256):064x}"
+        run = ContainerRun(
+            self._worker.identity,
+            container.name,
+            container.restarts,
+            container.container_id,
+            behaviour,
+            lambda result: self._worker.exited(container, result),
+        )
+        container.previous_run, container.run = container.run, run
+        context.runtime.start(run, self._worker.pod, self._container_spec(container.name))
+
+    def _container_spec(self, name: str) -> Object:
+        spec = self._worker.pod.get("spec") or {}
+        for field in ("containers", "initContainers", "ephemeralContainers"):
+            for one in spec.get(field) or ():
+                if one.get("name") == name:
+                    found: Object = one
+                    return found
+        return {"name": name}
+
+    def _fail_pull(self, container: ContainerState, error: str, now: float) -> float:
+        path, image = self._worker.container_path(container), container.image
+        message = f'failed to pull and unpack image "{image}": {error}'
+        self._worker.context.event(self._worker, "Normal", "Pulling", f'Pulling image "{image}"', path)
+        self._worker.context.event(
+            self._worker, "Warning", "Failed", f'Failed to pull image "{image}": {message}', path
+        )
+        self._worker.context.event(self._worker, "Warning", "Failed", "Error: ErrImagePull", path)
+        container.wait("ErrImagePull", message)
+        container.since, container.unhealthy = now, "pull"
+        container.restart_at = now + self._next_backoff(container)
+        return min(container.restart_at, now + PULL_BACKOFF_STATUS_SECONDS)
+
+    def _next_backoff(self, container: ContainerState) -> float:
+        settings = self._worker.context.settings
+        container.backoff = min(
+            settings.crash_backoff_limit,
+            container.backoff * 2 if container.backoff else settings.crash_backoff,
+        )
+        return container.backoff
+
+    def _report_image(self, container: ContainerState, path: str) -> None:
+        image, images = container.image, self._worker.node.images
+        if image in images:
+            text = f'Container image "{image}" already present on machine'
+            self._worker.context.event(self._worker, "Normal", "Pulled", text, path)
+            return
+        images.add(image)
+        self._worker.context.event(self._worker, "Normal", "Pulling", f'Pulling image "{image}"', path)
+        text = (
+            f'Successfully pulled image "{image}" in 50ms (50ms including waiting). '
+            f"Image size: {image_size(image)} bytes."
+        )
+        self._worker.context.event(self._worker, "Normal", "Pulled", text, path)
+
+
+def format_delay(seconds: float) -> str:
+    """Format seconds as Go formats durations: `10s`, `2m40s`, `5m0s`."""
+    minutes, rest = divmod(seconds, 60)
+    return f"{int(minutes)}m{rest:g}s" if minutes else f"{rest:g}s"
+
+
+__all__ = ["ContainerStarts", "format_delay"]
