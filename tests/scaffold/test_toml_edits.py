@@ -5,7 +5,7 @@ import tomllib
 import pytest
 
 from kubewright.scaffold.errors import ScaffoldError
-from kubewright.scaffold.toml_edits import set_key
+from kubewright.scaffold.toml_edits import rename_key, set_key
 
 TEXT = """\
 # settings of the team
@@ -78,3 +78,18 @@ def test_inline_tables_are_edited_by_hand() -> None:
 def test_escapes() -> None:
     text = set_key("", ("a", "b c"), 'say "x"\n', name="x")
     assert tomllib.loads(text) == {"a": {"b c": 'say "x"\n'}}
+
+
+def test_keys_and_tables_are_renamed() -> None:
+    old = ("tool", "kubewright", "domain")
+    renamed = rename_key(TEXT, old, ("tool", "kubewright", "suffix"), name="pyproject.toml")
+    assert renamed == TEXT.replace('domain = "example.com" # ours', 'suffix = "example.com" # ours')
+    assert rename_key(renamed, old, ("tool", "kubewright", "suffix"), name="pyproject.toml") == renamed
+    table = ("tool", "kubewright", "deployment")
+    renamed = rename_key(TEXT, table, ("tool", "kubewright", "manager"), name="pyproject.toml")
+    assert renamed == TEXT.replace("[tool.kubewright.deployment]", "[tool.kubewright.manager]")
+    with pytest.raises(ScaffoldError, match="has domain and modules; delete domain, which was renamed"):
+        rename_key(TEXT, old, ("tool", "kubewright", "modules"), name="pyproject.toml")
+    inline = "tool = {kubewright = {domain = 'a'}}\n"
+    with pytest.raises(ScaffoldError, match="rename domain to suffix, and run the command again"):
+        rename_key(inline, old, ("tool", "kubewright", "suffix"), name="pyproject.toml")

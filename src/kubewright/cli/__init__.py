@@ -35,6 +35,7 @@ COMMANDS: Final[dict[str, str]] = {
     "restore": "Restore a backup to a store.",
     "run": "Run an operator.",
     "undeploy": "Remove the operator from a cluster.",
+    "upgrade": "Merge newer templates into the files of a project.",
     "uninstall": "Remove the CRDs of the project.",
     "up": "Run a Kubernetes control plane.",
     "version": "Print the version.",

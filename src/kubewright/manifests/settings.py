@@ -43,6 +43,12 @@ from typing import Any, Final, Literal, Self
 SETTINGS_FILES: Final = ("kubewright.toml", "pyproject.toml")
 """Files that can hold the settings, in order of precedence."""
 
+RENAMED_KEYS: Final[dict[tuple[str, ...], tuple[str, ...]]] = {}
+"""Former keys of `[tool.kubewright]` with their present names, as paths: `("deployment", "metrics")`.
+
+`kubewright upgrade` renames them; until then they are errors that name the command.
+"""
+
 
 class ProjectSettingsError(Exception):
     """A settings file cannot be used; the message is one line with the file, the key and the reason."""
@@ -168,6 +174,12 @@ def _parse_table(settings: type, table: Mapping[str, Any], path: Path, prefix: s
     for key, value in table.items():
         if key not in known:
             place = f"[{prefix}] has no setting" if prefix else "no setting"
+            former = tuple(f"{prefix}.{key}".removeprefix("tool.kubewright").strip(".").split("."))
+            if former in RENAMED_KEYS:
+                present = RENAMED_KEYS[former][-1]
+                raise ProjectSettingsError(
+                    f"{path}: {place} {key!r}: it was renamed to {present!r}; run kubewright upgrade"
+                )
             raise ProjectSettingsError(f"{path}: {place} {key!r}; {_suggest(key, known)}")
         dotted = f"{prefix}.{key}" if prefix else key
         found[known[key]] = _convert(value, hints[known[key]], path, dotted)

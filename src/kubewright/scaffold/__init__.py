@@ -14,6 +14,7 @@ it from the types and the settings.
 - `lock`: `.kubewright/scaffold.lock`, what was generated from which inputs
 - `files`: `Changes`, and writing of rendered files
 - `init`, `api`, `webhook`, `edit`: the commands
+- `upgrade`: merges newer templates into a project; `merge`: three-way merge of texts
 - `layout`: moves modules between the layouts with one and with several API groups
 - `python_edits`: adds imports and definitions to a module
 - `toml_edits`: sets single keys of a TOML file

@@ -14,4 +14,7 @@ from .inputs import ProjectInputs as ProjectInputs
 from .inputs import Resource as Resource
 from .lock import ScaffoldLock as ScaffoldLock
 from .templates import TemplatePlugin as TemplatePlugin
+from .upgrade import FileUpgrade as FileUpgrade
+from .upgrade import UpgradePlan as UpgradePlan
+from .upgrade import plan_upgrade as plan_upgrade
 from .webhook import create_webhook as create_webhook

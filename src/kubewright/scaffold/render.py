@@ -7,6 +7,7 @@ recorded texts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from .inputs import ProjectInputs, Resource
@@ -71,27 +72,45 @@ def render_conversion(project: ProjectInputs, hub: Resource, spokes: Sequence[Re
     return _render("conversion", project, hub, hub=hub, spokes=spokes)
 
 
-def render_project(lock: ScaffoldLock) -> dict[str, str]:
-    """Return the current text of all files that the templates generate for the inputs of a project."""
-    files: dict[str, str] = dict(render_init(lock.project))
-    for rendered in _render_resources(lock):
+@dataclass(frozen=True)
+class RenderedFile:
+    """The current text of a generated file, and its template set."""
+
+    text: str
+    templates: str
+
+
+def render_project(lock: ScaffoldLock) -> dict[str, RenderedFile]:
+    """Return all files that the templates generate for the inputs of a project.
+
+    Files that were derived from files of the user are not included. A file that is not in the lock is a new
+    file of a template set: it is included if other files of the same set were generated.
+    """
+    generated = {path for path, each in lock.files.items() if each.templates != COPY}
+    files: dict[str, RenderedFile] = {}
+    for templates, rendered in (("init", render_init(lock.project)), *_render_resources(lock)):
+        is_used = not generated.isdisjoint(rendered)
         for path, text in rendered.items():
-            if path in files and path.endswith(".py") and files[path] != text:
-                text = extend_source(files[path], text, name=path, first_party=lock.project.package)
-            files[path] = text
-    copied = {path for path, each in lock.files.items() if each.templates == COPY}
-    return {path: text for path, text in files.items() if path in lock.files and path not in copied}
+            if path not in generated and (path in lock.files or not is_used):
+                continue
+            if path in files and path.endswith(".py") and files[path].text != text:
+                text = extend_source(files[path].text, text, name=path, first_party=lock.project.package)
+            files[path] = RenderedFile(text, templates)
+    return files
 
 
-def _render_resources(lock: ScaffoldLock) -> Iterator[dict[str, str]]:
+def _render_resources(lock: ScaffoldLock) -> Iterator[tuple[str, dict[str, str]]]:
     project = lock.project
     for resource in lock.resources:
-        yield render_group(project, resource)
-        yield render_api(project, resource)[1]
+        yield "group", render_group(project, resource)
+        yield render_api(project, resource)
         if resource.defaulting or resource.validation:
-            yield render_webhook(
-                project, resource, defaulting=resource.defaulting, validation=resource.validation
+            yield (
+                "webhook",
+                render_webhook(
+                    project, resource, defaulting=resource.defaulting, validation=resource.validation
+                ),
             )
         versions = lock.versions_of(resource)
         if resource.storage and resource.is_own and len(versions) > 1:
-            yield render_conversion(project, resource, versions[1:])
+            yield "conversion", render_conversion(project, resource, versions[1:])

@@ -1,4 +1,4 @@
-"""Set single keys of a TOML file; comments and formatting are kept.
+"""Set and rename single keys of a TOML file; comments and formatting are kept.
 
 The result is parsed and compared with the expected content, so that a file in an unusual form (dotted keys,
 inline tables) is an error and never changed by accident.
@@ -39,6 +39,45 @@ def set_key(text: str, path: tuple[str, ...], value: Value, *, name: str) -> str
         f"{name} has [{table}] in a form that cannot be changed automatically; set {key} = {render(value)} "
         "there, and run the command again"
     )
+
+
+def rename_key(text: str, old: tuple[str, ...], new: tuple[str, ...], *, name: str) -> str:
+    """Return TOML text with a key or table renamed within its table; unchanged if it does not exist.
+
+    Raise `ScaffoldError` if it must be edited by hand.
+    """
+    expected = _parse(text, name)
+    parent: Any = expected
+    for part in old[:-1]:
+        parent = parent.get(part) if isinstance(parent, dict) else None
+    if not isinstance(parent, dict) or old[-1] not in parent:
+        return text
+    where = f"[{'.'.join(old[:-1])}] of {name}"
+    if old[:-1] != new[:-1] or new[-1] in parent:
+        raise ScaffoldError(f"{where} has {old[-1]} and {new[-1]}; delete {old[-1]}, which was renamed")
+    parent[new[-1]] = parent.pop(old[-1])
+    result = _rename(text, old, new[-1])
+    try:
+        if tomllib.loads(result) == expected:
+            return result
+    except tomllib.TOMLDecodeError:
+        pass
+    raise ScaffoldError(f"{where}: rename {old[-1]} to {new[-1]}, and run the command again")
+
+
+def _rename(text: str, old: tuple[str, ...], new: str) -> str:
+    lines = text.splitlines(keepends=True)
+    headers = _headers(lines)
+    for index, table in headers.items():
+        if tuple(table[: len(old)]) == old:
+            header = ".".join(map(_bare, [*old[:-1], new, *table[len(old) :]]))
+            lines[index] = f"[{header}]{lines[index][lines[index].index(']') + 1 :]}"
+    bounds = _bounds(lines, headers, list(old[:-1]))
+    if bounds is not None:
+        pattern = re.compile(rf"^(\s*)(?:{re.escape(old[-1])}|\"{re.escape(old[-1])}\")(?=\s*=)")
+        for index in range(*bounds):
+            lines[index] = pattern.sub(rf"\g<1>{_bare(new)}", lines[index], count=1)
+    return "".join(lines)
 
 
 def render(value: Value) -> str:
