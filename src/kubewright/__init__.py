@@ -13,8 +13,10 @@ This package exports the names that most operators need. Its packages, each of w
 - `kubewright.client`, `kubewright.cache`: client, informers and cached reads
 - `kubewright.storage`, `kubewright.apiserver`: stores, and a library for API servers
 - `kubewright.controller`, `kubewright.webhook`, `kubewright.manager`: controllers, webhooks and operators
+- `kubewright.workloads`: controllers of workloads, a scheduler and simulated nodes
 - `kubewright.controlplane`: an embedded Kubernetes control plane
 - `kubewright.testing`: test servers, fake time, permission checks
+- `kubewright.scaffold`: projects, their templates, and types from existing CRDs
 """
 
 from kubewright.lazy import attach_stub
