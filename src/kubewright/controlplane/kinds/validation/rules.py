@@ -8,8 +8,9 @@ as the zero value of a Go field that is not a pointer; rules without it ignore m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from kubewright.api import names
 from kubewright.api.field_errors import FieldError
@@ -42,8 +43,7 @@ class Rule:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class Required(Rule):
+class Required(Rule, Struct, frozen=True):
     """The field must be set. The other rules of the field apply only if it is.
 
     An empty string, list or map and 0 count as missing, except for `pointer` fields (objects, and optional
@@ -60,8 +60,7 @@ class Required(Rule):
         return [fe.required(path, self.detail)]
 
 
-@dataclass(frozen=True)
-class Minimum(Rule):
+class Minimum(Rule, Struct, frozen=True):
     """The number must not be less than `limit`."""
 
     limit: int
@@ -75,8 +74,7 @@ class Minimum(Rule):
         return [fe.invalid(path, value, self.detail or f"must be greater than or equal to {self.limit}")]
 
 
-@dataclass(frozen=True)
-class Maximum(Rule):
+class Maximum(Rule, Struct, frozen=True):
     """The number must not be greater than `limit`."""
 
     limit: int
@@ -90,8 +88,7 @@ class Maximum(Rule):
         return [fe.invalid(path, value, self.detail or f"must be less than or equal to {self.limit}")]
 
 
-@dataclass(frozen=True)
-class Range(Rule):
+class Range(Rule, Struct, frozen=True):
     """The number must be between `low` and `high`, inclusive."""
 
     low: int
@@ -127,8 +124,7 @@ class Enum(Rule):
         return [fe.not_supported(path, value, self.values)]
 
 
-@dataclass(frozen=True)
-class MaxLength(Rule):
+class MaxLength(Rule, Struct, frozen=True):
     """The string must not be longer than `limit` bytes."""
 
     limit: int
@@ -140,8 +136,7 @@ class MaxLength(Rule):
         return [fe.too_long(path, self.limit)]
 
 
-@dataclass(frozen=True)
-class MaxItems(Rule):
+class MaxItems(Rule, Struct, frozen=True):
     """The list must not have more than `limit` items.
 
     With `detail` the error is `Invalid value: ...: detail` instead of `Too many`; `show` returns the value in
@@ -162,8 +157,7 @@ class MaxItems(Rule):
         return [fe.too_many(path, len(value), self.limit)]
 
 
-@dataclass(frozen=True)
-class ExclusiveWildcard(Rule):
+class ExclusiveWildcard(Rule, Struct, frozen=True):
     """A list with `*` must not have other items, which the message calls `items`."""
 
     items: str
@@ -175,8 +169,7 @@ class ExclusiveWildcard(Rule):
         return [fe.invalid(path, value, f"if '*' is present, must not specify other {self.items}")]
 
 
-@dataclass(frozen=True)
-class Format(Rule):
+class Format(Rule, Struct, frozen=True):
     """The string must have a format: one of the functions of `kubewright.api.names`.
 
     `check` returns a description of everything that is wrong. An empty string is not checked unless
@@ -194,8 +187,7 @@ class Format(Rule):
         return [fe.invalid(path, value, text) for text in self.check(value)]
 
 
-@dataclass(frozen=True)
-class Forbidden(Rule):
+class Forbidden(Rule, Struct, frozen=True):
     """The field must not be set. An empty `pointer` field counts as set."""
 
     detail: str
@@ -231,8 +223,7 @@ class Union(Rule):
         return [fe.forbidden(fe.child(path, field), self.excess) for field in present[1:]]
 
 
-@dataclass(frozen=True)
-class Unique:
+class Unique(Struct, frozen=True):
     """Items of a list (`"ports[*]"`) must differ in the field `key`; an empty `key` compares whole items.
 
     A repeated value is reported at the item's field `at`, or at the item if that is empty; with `last`, after
@@ -248,8 +239,7 @@ class Unique:
     """Compare only values that have this format."""
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(Struct, frozen=True):
     """A hook: a function for what a rule cannot express, such as conditions that concern several fields.
 
     `function(value, path)`, or `function(value, path, context)` if `context` is set (see `Rules`). A missing
@@ -261,24 +251,21 @@ class Check:
     context: bool = False
 
 
-@dataclass(frozen=True)
-class When:
+class When(Struct, frozen=True):
     """Apply `rules` to a value only if `predicate(value)` holds."""
 
     predicate: Callable[[Any], object]
     rules: Any
 
 
-@dataclass(frozen=True)
-class Switch:
+class Switch(Struct, frozen=True):
     """Apply the table of `cases` that the field `discriminator` of the object selects; others are ignored."""
 
     discriminator: str
     cases: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class ReportAt:
+class ReportAt(Struct, frozen=True):
     """Apply `rules`, but report their errors as if the value stood at another path.
 
     `path` is relative to the object that the innermost `Rules` is applied to; "." is that object itself. An
@@ -289,8 +276,7 @@ class ReportAt:
     rules: Any
 
 
-@dataclass(frozen=True)
-class MapKeys:
+class MapKeys(Struct, frozen=True):
     """Apply a rule to every key of a map, in sorted order; errors are at `path[key]`."""
 
     rule: Rule

@@ -8,8 +8,9 @@ lookup and one comparison per rule. `Rules.source()` returns the generated funct
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias, cast
+
+from msgspec.structs import replace
 
 from kubewright.schema import field_errors as fe
 
