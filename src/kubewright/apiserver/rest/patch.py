@@ -42,6 +42,8 @@ from .patch_body import (
 )
 from .scope import EndpointScope
 
+_IDENTITY_FIELDS = frozenset(("apiVersion", "kind", "metadata"))
+
 
 def patch_media_type(request: HTTPRequest, resource: Resource) -> str:
     """Return the type of a patch; raises `UnsupportedMediaType`."""
@@ -117,14 +119,49 @@ class Patching:
             self._report_duplicate_keys()
             if self.scope.version.type is not None:
                 _restore_empty(new, self.patch.body)
+            self._check_type(new)
+            self._decode_result(new)
         else:
             assert live is not None
-            new = deep_copy(self.patch.apply(live))
-        self._check_type(new)
-        self._decode_result(new)
+            patched = self.patch.apply(live)
+            changed = self._decode_changed_fields(patched, live)
+            if changed is None:
+                new = deep_copy(patched)
+                self._check_type(new)
+                self._decode_result(new)
+            else:
+                new = changed
         check_name(new, self.op.name)
         check_namespace(new, self.op.namespace)
         return self.scope.restrict_to_subresource(new, live, self.op.subresource)
+
+    def _decode_changed_fields(self, patched: Object, live: Object) -> Object | None:
+        """Decode a patched status without the fields that the patch has not changed.
+
+        Those are stored in canonical form already, and a write of the status does not store them. Return
+        `None` if the whole object has to be decoded, because of its kind or to report an error.
+        """
+        if (
+            self.op.subresource != "status"
+            or self.resource.custom
+            or self.options.field_validation == "Strict"
+        ):
+            return None
+        unchanged = {
+            name: value
+            for name, value in patched.items()
+            if name not in _IDENTITY_FIELDS and live.get(name) is value
+        }
+        if not unchanged:
+            return None
+        new: Object = deep_copy({name: value for name, value in patched.items() if name not in unchanged})
+        try:
+            self._check_type(new)
+            if decode_fields(new, self.resource, self.scope.version, self.resource.kind):
+                return None
+        except APIError:
+            return None
+        return None if self.patch.duplicates else {**new, **unchanged}
 
     async def _apply_configuration(self, live: Object | None) -> Object:
         scope, op, config = self.scope, self.op, self.patch.body
