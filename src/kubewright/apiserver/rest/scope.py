@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from kubewright.api.errors import BadRequest
@@ -42,7 +43,11 @@ class EndpointScope:
 
     def negotiate(self, request: HTTPRequest, *, tables: bool = True) -> ResponseFormat:
         """Return the response format that the client accepts; raises `NotAcceptable`."""
-        return negotiate(request, protobuf=not self.resource.custom, tables=tables)
+        return negotiate(request, protobuf=self._serves_protobuf, tables=tables)
+
+    @cached_property
+    def _serves_protobuf(self) -> bool:
+        return not self.resource.custom and self.version.wire is not None
 
     def include_object(self, request: HTTPRequest, response_format: ResponseFormat) -> str:
         """Return how much of each object a Table contains: `None`, `Metadata` or `Object`."""
