@@ -279,3 +279,17 @@ def test_causes_are_merged_and_bounded():
         assert (await queue.get()).causes == ("while locked",)
 
     fake_time(scenario())
+
+
+def test_very_short_delays_on_uvloop():
+    uvloop = pytest.importorskip("uvloop")
+
+    async def scenario():
+        queue = WorkQueue()
+        for number in range(50):
+            queue.add(number, after=1e-6)
+        async with asyncio.timeout(5):
+            return {(await queue.get()).key for _ in range(50)}
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(scenario()) == set(range(50))

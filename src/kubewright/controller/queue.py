@@ -93,6 +93,7 @@ class WorkQueue(Generic[K]):
         self._sequence = 0
         self._waiting_count = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0
         self._closed = False
         """No more keys are accepted."""
         self._ended = False
@@ -300,13 +301,14 @@ class WorkQueue(Generic[K]):
             self._timer.cancel()
             self._timer = None
         if self._waiting:
-            self._timer = self._loop.call_at(self._waiting[0][0], self._release)
+            self._timer_due = self._waiting[0][0]
+            self._timer = self._loop.call_at(self._timer_due, self._release)
 
     def _release(self) -> None:
         """Make keys ready whose delay has ended, in the order of their times."""
         assert self._timer is not None
-        # A loop may call a timer a clock tick early.
-        now = max(self._now(), self._timer.when())
+        # A loop may call a timer a clock tick early; handles of uvloop may not have a time.
+        now = max(self._now(), self._timer_due)
         self._timer = None
         waiting = self._waiting
         while waiting:
