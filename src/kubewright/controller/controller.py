@@ -255,6 +255,11 @@ class Controller(Generic[R]):
                 f"{source.last_error or 'no response from the API server yet'}"
             ) from None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is due or being processed."""
+        return self.queue is None or self.queue.is_idle
+
     async def run(self, stop: asyncio.Event) -> None:
         """Reconcile until `stop` is set, then let the workers finish their current requests."""
         if self._running:

@@ -398,8 +398,15 @@ class ControlPlane:
         await self.workloads.start()
 
     async def wait_until_idle(self) -> None:
-        """Wait until the controllers have no request that is due."""
-        await self.controllers.wait_until_idle()
+        """Wait until no controller, nor the scheduler or a simulated node, has work that is due."""
+        while True:
+            await self.controllers.wait_until_idle()
+            if self.workloads is None:
+                return
+            before = await self.storage.revision()
+            await self.workloads.wait_until_idle()
+            if await self.storage.revision() == before:
+                return
 
     async def _listen(self) -> None:
         from kubewright.apiserver.http.server import HTTPServer

@@ -1,10 +1,10 @@
 """Event recorder: Kubernetes events about objects, shown by `kubectl describe`.
 
 `EventRecorder.event` does not wait or fail: events are sent in the background, and dropped if the API server
-is unavailable and the queue is full. Repeated events become one event with a count. Two filters limit the
-rate, with the numbers of client-go: more than 10 events in 10 minutes that differ only in their message are
-aggregated, and an object can have a burst of 25 events and then one every five minutes. It can be called from
-any thread.
+is unavailable and the queue is full. Repeated events become one event with a count; repetitions of an event
+that is still queued need no request of their own. Two filters limit the rate, with the numbers of client-go:
+more than 10 events in 10 minutes that differ only in their message are aggregated, and an object can have a
+burst of 25 events and then one every five minutes. It can be called from any thread.
 """
 
 from __future__ import annotations
@@ -135,6 +135,21 @@ class _StoredEvent:
     first: datetime
 
 
+@dataclass(slots=True)
+class _QueuedEvent:
+    """An event that is not sent yet, with its repetitions."""
+
+    about: ObjectReference
+    related: ObjectReference | None
+    type: EventType
+    reason: str
+    message: str
+    action: str
+    first: datetime
+    last: datetime
+    count: int = 1
+
+
 class EventRecorder:
     """Records events about objects. A runnable of the manager that stops last.
 
@@ -161,11 +176,12 @@ class EventRecorder:
         self._filter = EventSpamFilter(clock)
         self._aggregator = EventAggregator(clock)
         self._posted = _LRUCache()
-        self._queue: deque[Callable[[], Any]] = deque()
+        self._queue: OrderedDict[object, _QueuedEvent] = OrderedDict()
         self._lock = threading.Lock()
         self._wake = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._dropped = 0
+        self._sending = 0
         self._last_stamp = 0
         self.recent: deque[RecordedEvent] = deque(maxlen=RECENT)
         """The last events, including those that could not be sent."""
@@ -184,8 +200,9 @@ class EventRecorder:
         about = regarding if isinstance(regarding, ObjectReference) else reference_to(regarding)
         other = related if related is None or isinstance(related, ObjectReference) else reference_to(related)
         subject = (self.component, about.kind, about.namespace, about.name, about.uid)
+        now = self._now()
         with self._lock:
-            self.recent.append(RecordedEvent(self._now(), about, type, reason, message))
+            self.recent.append(RecordedEvent(now, about, type, reason, message))
             if not self._filter.allows(subject):
                 logger.debug(
                     "dropped event because of its rate",
@@ -194,12 +211,22 @@ class EventRecorder:
                 return
             key, text = self._aggregator.message((subject, type, reason, action), message)
             text = text if len(text) <= MESSAGE_LENGTH else f"{text[: MESSAGE_LENGTH - 3]}..."
+            queued = self._queue.get(key)
+            if queued is not None:
+                queued.count += 1
+                queued.message, queued.last = text, now
+                return
             if len(self._queue) >= QUEUE_LENGTH:
-                self._queue.popleft()
+                self._queue.popitem(last=False)
                 self._dropped += 1
-            self._queue.append(lambda: self._send(key, about, other, type, reason, text, action))
+            self._queue[key] = _QueuedEvent(about, other, type, reason, text, action, now, now)
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake.set)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all recorded events have been sent."""
+        return not self._queue and not self._sending
 
     async def run(self, stop: asyncio.Event) -> None:
         """Send events until `stop` is set, then send the remaining ones."""
@@ -220,95 +247,84 @@ class EventRecorder:
         """Send all queued events."""
         self._wake.clear()
         while self._queue:
-            send = self._queue.popleft()
+            with self._lock:
+                key, event = self._queue.popitem(last=False)
+            self._sending += 1
             try:
-                await send()
+                await self._send(key, event)
             except (APIError, ConnectionFailed, OSError, TimeoutError) as error:
                 logger.warning("could not send event", extra={"error": str(error)})
             except Exception:
                 logger.exception("could not send event")
+            finally:
+                self._sending -= 1
         if self._dropped:
             logger.warning("dropped events, the queue was full", extra={"count": self._dropped})
             self._dropped = 0
 
-    async def _send(
-        self,
-        key: object,
-        about: ObjectReference,
-        related: ObjectReference | None,
-        type: EventType,
-        reason: str,
-        message: str,
-        action: str,
-    ) -> None:
-        now = self._now()
+    async def _send(self, key: object, event: _QueuedEvent) -> None:
         posted: _StoredEvent | None = self._posted.get(key)
         if posted is not None:
             try:
-                await self._count(posted, message, now)
+                await self._count(posted, event)
                 return
             except NotFound:
                 self._posted.pop(key, None)
-        namespace = about.namespace or "default"
-        self._last_stamp = max(self._last_stamp + 1, int(now.timestamp() * 1_000_000) * 1000)
-        name = f"{about.name}.{self._last_stamp:x}"
-        body = self._body(name, namespace, about, related, type, reason, message, action, now)
-        await self._client.create(Unstructured(body))
-        entry = _StoredEvent(name, namespace, 1, now)
+        namespace = event.about.namespace or "default"
+        self._last_stamp = max(self._last_stamp + 1, int(event.first.timestamp() * 1_000_000) * 1000)
+        name = f"{event.about.name}.{self._last_stamp:x}"
+        await self._client.create(Unstructured(self._body(name, namespace, event)))
+        entry = _StoredEvent(name, namespace, event.count, event.first)
         self._posted.pop(key, None)
         self._posted.touch(key, lambda: entry)
 
-    async def _count(self, posted: _StoredEvent, message: str, now: datetime) -> None:
-        posted.count += 1
+    async def _count(self, posted: _StoredEvent, event: _QueuedEvent) -> None:
+        posted.count += event.count
         if self._api == "v1":
             change: dict[str, Any] = {
                 "count": posted.count,
-                "lastTimestamp": format_time(now),
-                "message": message,
+                "lastTimestamp": format_time(event.last),
+                "message": event.message,
             }
         else:
             # Other fields of these events are immutable, including the note.
-            change = {"series": {"count": posted.count, "lastObservedTime": format_micro_time(now)}}
+            change = {"series": _series(posted.count, event.last)}
         kind = GroupVersionKind.from_api_version(self._api, "Event")
         await self._client.patch(
             kind, patches.merge_patch(change), name=posted.name, namespace=posted.namespace
         )
 
-    def _body(
-        self,
-        name: str,
-        namespace: str,
-        about: ObjectReference,
-        related: ObjectReference | None,
-        type: EventType,
-        reason: str,
-        message: str,
-        action: str,
-        now: datetime,
-    ) -> dict[str, Any]:
+    def _body(self, name: str, namespace: str, event: _QueuedEvent) -> dict[str, Any]:
         body: dict[str, Any] = {
             "apiVersion": self._api,
             "kind": "Event",
             "metadata": {"name": name, "namespace": namespace},
-            "type": type,
-            "reason": reason,
+            "type": event.type,
+            "reason": event.reason,
         }
-        if related is not None:
-            body["related"] = to_plain(related)
+        if event.related is not None:
+            body["related"] = to_plain(event.related)
         if self._api == "v1":
             # As client-go: no action, an empty instance.
             body["reportingInstance"] = ""
-            body["involvedObject"] = to_plain(about)
-            body["message"] = message
+            body["involvedObject"] = to_plain(event.about)
+            body["message"] = event.message
             body["source"] = {"component": self.component}
             body["reportingComponent"] = self.component
-            body["firstTimestamp"] = body["lastTimestamp"] = format_time(now)
-            body["count"] = 1
+            body["firstTimestamp"] = format_time(event.first)
+            body["lastTimestamp"] = format_time(event.last)
+            body["count"] = event.count
         else:
-            body["action"] = action
+            body["action"] = event.action
             body["reportingInstance"] = self._instance
-            body["regarding"] = to_plain(about)
-            body["note"] = message
+            body["regarding"] = to_plain(event.about)
+            body["note"] = event.message
             body["reportingController"] = self.component
-            body["eventTime"] = format_micro_time(now)
+            body["eventTime"] = format_micro_time(event.first)
+            if event.count > 1:
+                body["series"] = _series(event.count, event.last)
         return body
+
+
+def _series(count: int, last: datetime) -> dict[str, Any]:
+    return {"count": count, "lastObservedTime": format_micro_time(last)}

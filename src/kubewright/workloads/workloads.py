@@ -35,6 +35,10 @@ KUBELET = "kubelet"
 ALL = "*"
 """Name that disables all controllers."""
 
+_IDLE_PASSES = 20
+"""Passes of the event loop in which watch events of this process reach all components."""
+_IDLE_INTERVAL = 0.005
+
 
 class Workloads:
     """The components that turn workload objects into running pods. Start and stop it, or use `async with`."""
@@ -78,6 +82,7 @@ class Workloads:
         self._services: list[Any] = []
         self._starting: set[asyncio.Task[None]] = set()
         self._started: set[str] = set()
+        self._start_requested = asyncio.Event()
         self._stop = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._epoch = (datetime.now(UTC), 0.0)
@@ -145,7 +150,25 @@ class Workloads:
             if self._starting:
                 await asyncio.gather(*self._starting)
             else:
-                await asyncio.sleep(0.01)
+                self._start_requested.clear()
+                await self._start_requested.wait()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no component has work that is due now: requests, pods to schedule or to start, events."""
+        runnables = self.manager.runnables if self.manager is not None else []
+        return not self._starting and all(getattr(each, "is_idle", True) for each in runnables)
+
+    async def wait_until_idle(self) -> None:
+        """Wait until `is_idle`, also after the components have received the events of the last writes."""
+        passes = 0
+        while passes < _IDLE_PASSES:
+            if self.is_idle:
+                passes += 1
+                await asyncio.sleep(0)
+            else:
+                passes = 0
+                await asyncio.sleep(_IDLE_INTERVAL)
 
     async def start_nodes(self) -> SimulatedNodes:
         """Start the kubelets of the simulated nodes now, instead of with the first pod, and return them."""
@@ -179,6 +202,7 @@ class Workloads:
         if component.name in self._started or self._stop.is_set():
             return
         self._started.add(component.name)
+        self._start_requested.set()
         task = asyncio.ensure_future(self._start_component(component))
         self._starting.add(task)
         task.add_done_callback(self._start_ended)

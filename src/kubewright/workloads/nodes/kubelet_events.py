@@ -61,6 +61,7 @@ class KubeletEvents:
         self._tokens = settings.event_rate * 2
         self._refilled = clock.time()
         self._last_name = 0
+        self._sending = False
         self.is_deferred: Callable[[], bool] = lambda: False
         """Whether events have to wait now."""
 
@@ -95,6 +96,11 @@ class KubeletEvents:
                     break
                 await self._send(self._queue.popleft())
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether all events have been sent."""
+        return not self._queue and not self._sending
+
     async def flush(self) -> None:
         """Send the queued events that the rate limit allows now."""
         while self._queue and self._tokens >= 1:
@@ -113,6 +119,7 @@ class KubeletEvents:
         self._tokens -= 1
 
     async def _send(self, event: KubeletEvent) -> None:
+        self._sending = True
         try:
             sent = self._sent.get(event)
             if sent is not None:
@@ -125,6 +132,8 @@ class KubeletEvents:
         except (APIError, ConnectionFailed, OSError, TimeoutError) as error:
             # The namespace of a deleted pod may be terminating, for example.
             logger.debug("could not send event", extra={"reason": event.reason, "error": str(error)})
+        finally:
+            self._sending = False
 
     async def _count(self, sent: _Sent) -> None:
         sent.count += 1

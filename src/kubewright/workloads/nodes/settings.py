@@ -40,8 +40,8 @@ class SimulationSettings:
     status_interval: float = 300.0
     """Seconds between updates of a node status that has not changed."""
     events: Literal["all", "warnings", "none"] = "all"
-    event_rate: float = 50.0
-    """Events per second, with a burst of twice as many; as the `eventRecordQPS` of a kubelet."""
+    event_rate: float = 500.0
+    """Events per second of all nodes, with a burst of twice as many; a real kubelet sends 50."""
     complete_jobs: bool = True
     """Whether pods that are owned by a Job complete without being asked to."""
     writers: int = 16

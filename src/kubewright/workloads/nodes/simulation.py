@@ -57,6 +57,8 @@ _BURST_GAP: Final = 0.25
 """Seconds without a status write after which a burst of writes has ended."""
 _LONG_BURST: Final = 50
 """Status writes in a burst after which events wait for its end."""
+_SHORT_DELAY: Final = 0.1
+"""Seconds to the start of a pod below which its pending status is not written during a burst."""
 _ERRORS: Final = (APIError, ConnectionFailed, OSError, TimeoutError)
 
 
@@ -138,6 +140,7 @@ class SimulatedNodes:
         self._heap: list[tuple[float, int, PodWorker]] = []
         self._numbers = count()
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0
         self._writes: asyncio.Queue[PodWorker] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._running = False
@@ -184,6 +187,18 @@ class SimulatedNodes:
     async def wait_until_registered(self) -> None:
         """Wait until the declared nodes are registered and pods are watched."""
         await self._started.wait()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no status or event has to be written, and no pod starts or changes within a second."""
+        soon = self.clock.time() + 1.0
+        return (
+            self._started.is_set()
+            and not self._ready
+            and not (self._heap and self._heap[0][0] <= soon)
+            and not any(worker.writing for worker in self.workers.values())
+            and self.events.is_idle
+        )
 
     async def _serve(self, listening: socket.socket) -> None:
         from .kubelet_api.server import KubeletServer
@@ -407,11 +422,20 @@ class SimulatedNodes:
         worker.due = due
         if due is not None:
             heapq.heappush(self._heap, (due, next(self._numbers), worker))
+        if self._waits_for_start(worker, now):
+            return
         if (worker.dirty or worker.stage == "terminated") and not worker.writing:
             worker.writing = True
             self._writes.put_nowait(worker)
         elif due is None and not worker.dirty:
             worker.compact()
+
+    def _waits_for_start(self, worker: PodWorker, now: float) -> bool:
+        """Whether the status of a pod is written after its start only, to halve the writes of a burst."""
+        due = worker.due
+        return (
+            worker.stage == "creating" and due is not None and due - now <= _SHORT_DELAY and self._is_busy()
+        )
 
     def _arm(self) -> None:
         """Set the timer to the earliest transition."""
@@ -419,9 +443,11 @@ class SimulatedNodes:
             return
         due = self._heap[0][0]
         if self._timer is not None:
-            if self._timer.when() <= due and not self._timer.cancelled():
+            if self._timer_due <= due and not self._timer.cancelled():
                 return
             self._timer.cancel()
+        # uvloop returns a handle without `when` for a timer that is due.
+        self._timer_due = due
         self._timer = asyncio.get_running_loop().call_at(due, self._timer_fired)
 
     def _timer_fired(self) -> None:

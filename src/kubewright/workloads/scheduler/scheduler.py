@@ -110,6 +110,11 @@ class APIReporter:
                 },
             )
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no write has started that has not ended."""
+        return not self._tasks
+
     async def wait(self) -> None:
         """Wait for the writes that have started."""
         while self._tasks:
@@ -192,6 +197,15 @@ class Scheduler:
                 await asyncio.gather(*left, return_exceptions=True)
             for reporter in self._reporters:
                 await reporter.wait()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no pod waits for its scheduling cycle, its binding or a write of its status."""
+        return (
+            not self.core.queue.pods("active")
+            and not self._bindings
+            and all(each.is_idle for each in self._reporters)
+        )
 
     async def _schedule(self) -> None:
         core = self.core
