@@ -24,6 +24,7 @@ FAKE_TIME = (
     "test_events",
     "test_operator",
     "test_production",
+    "test_rendered_kinds",
 )
 
 

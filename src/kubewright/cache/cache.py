@@ -172,15 +172,23 @@ class Cache(InformerManager):
                 f"{gvk_or_name(kind)} has no informer and fail_on_missing_informer is set; "
                 "call `await cache.informer(...)` first"
             )
-        informer = await self.informer(kind)
-        if not informer.has_synced:
-            await self._wait_for_first_sync(informer)
+        informer = await self.synced_informer(kind)
         resource = await self.client.mapper.resource_for(kind)
         self._remember_resource(resource)
         view = KindView(informer, resource, class_of(kind))
         if informer is self._informers.get(informer.gvk):
             self._views[kind] = view
         return view
+
+    async def synced_informer(self, kind: AnyKind) -> Informer:
+        """Return the informer of a kind with its initial state; create it if it does not exist.
+
+        Raises `NoKindMatch` for a kind that is not served, `NotSynced` if it cannot be listed and watched.
+        """
+        informer = await self.informer(kind)
+        if not informer.has_synced:
+            await self._wait_for_first_sync(informer)
+        return informer
 
     async def _wait_for_first_sync(self, informer: Informer) -> None:
         """Wait for the initial state; fail fast for a kind that does not exist or is forbidden."""

@@ -450,21 +450,26 @@ class ApplySet:
         await self.client.apply(Unstructured(parent), force=True)
 
     async def _members(self, inventory: _Inventory) -> list[SetMember]:
-        found: list[SetMember] = []
-        for kind in sorted(inventory.kinds):
-            versions = await self.client.mapper.versions_for(kind)
-            if not versions:
-                continue  # the CRD of this kind was deleted, and its objects with it
-            gvk = kind.with_version(versions[0])
-            resource = await self.client.mapper.resource_for(gvk)
-            scopes = sorted(inventory.namespaces | {self.namespace}) if resource.namespaced else [None]
-            for namespace in scopes:
-                pager = self.client.list(
-                    metadata_of(gvk), namespace=namespace, labels={PART_OF_LABEL: self.id}
-                )
-                async for each in pager:
-                    found.append(SetMember(gvk, each.name, each.namespace, each.metadata.uid or ""))
-        return found
+        namespaces = sorted(inventory.namespaces | {self.namespace})
+        return await list_members(self.client, self.id, kinds=inventory.kinds, namespaces=namespaces)
+
+
+async def list_members(
+    client: Client, set_id: str, *, kinds: Iterable[GroupKind], namespaces: Iterable[str]
+) -> list[SetMember]:
+    """Return the members of a set, by its label: of these kinds, in these namespaces or cluster-scoped."""
+    found: list[SetMember] = []
+    for kind in sorted(kinds):
+        versions = await client.mapper.versions_for(kind)
+        if not versions:
+            continue  # the CRD of this kind was deleted, and its objects with it
+        gvk = kind.with_version(versions[0])
+        resource = await client.mapper.resource_for(gvk)
+        for namespace in namespaces if resource.namespaced else [None]:
+            pager = client.list(metadata_of(gvk), namespace=namespace, labels={PART_OF_LABEL: set_id})
+            async for each in pager:
+                found.append(SetMember(gvk, each.name, each.namespace, each.metadata.uid or ""))
+    return found
 
 
 def comparable(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -497,12 +502,17 @@ def _describe(manifest: Mapping[str, Any]) -> str:
 
 __all__ = [
     "CRD",
+    "CRD_TIMEOUT",
     "ID_LABEL",
+    "KINDS_ANNOTATION",
+    "NAMESPACES_ANNOTATION",
     "PART_OF_LABEL",
+    "TOOLING_ANNOTATION",
     "AppliedChange",
     "ApplySet",
     "ApplySetError",
     "SetMember",
     "apply_set_id",
     "comparable",
+    "list_members",
 ]

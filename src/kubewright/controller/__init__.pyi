@@ -22,6 +22,8 @@ from .manager_protocol import ManagerProtocol as ManagerProtocol
 from .manager_protocol import Runnable as Runnable
 from .manager_protocol import register_controller_name as register_controller_name
 from .object_readers import object_reader as object_reader
+from .object_sets import MemberReadiness as MemberReadiness
+from .object_sets import ObjectSets as ObjectSets
 from .predicates import Predicate as Predicate
 from .predicates import annotations_changed as annotations_changed
 from .predicates import created as created

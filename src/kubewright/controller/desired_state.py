@@ -126,8 +126,7 @@ class DesiredState:
         Objects are applied in order; after an error nothing is deleted. `adopt`: take over existing objects
         that have no controlling owner; by default they raise an `AdoptionError`.
         """
-        if isinstance(objects, Mapping | MetaObject | Unstructured):
-            raise TypeError("ensure takes a list of all desired objects: ensure([deployment, service])")
+        check_object_list(objects)
         result = EnsureResult()
         wanted: dict[tuple[GroupVersionKind, ObjectKey], None] = {}
         reference = codec.to_plain(owner_reference(owner, controller=True, block_owner_deletion=True))
@@ -162,22 +161,15 @@ class DesiredState:
         self, obj: Any, gvk: GroupVersionKind, owner: Any, reference: dict[str, Any]
     ) -> dict[str, Any]:
         """Return the object to apply: as given, with the owner reference and a namespace."""
-        intent = {"apiVersion": gvk.api_version, "kind": gvk.kind, **to_dict(obj)}
-        intent.pop("status", None)
-        metadata = dict(intent.get("metadata") or {})
-        if not metadata.get("name"):
-            raise ValueError(f"a desired object of kind {gvk.kind} has no name")
+        intent = apply_configuration(obj, gvk)
+        metadata = intent["metadata"]
         owner_namespace = owner.metadata.namespace or ""
         if owner_namespace and metadata.setdefault("namespace", owner_namespace) != owner_namespace:
             raise OwnerError(
                 f"{gvk.kind} {metadata['name']} is in namespace {metadata['namespace']!r}, but its owner is "
                 f"in {owner_namespace!r}; an owner must be in the same namespace"
             )
-        others = [each for each in metadata.get("ownerReferences") or () if each["uid"] != reference["uid"]]
-        metadata["ownerReferences"] = [*others, reference]
-        for name in ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"):
-            metadata.pop(name, None)
-        intent["metadata"] = metadata
+        add_owner_reference(metadata, reference)
         return intent
 
     async def _apply_if_needed(
@@ -261,19 +253,26 @@ class DesiredState:
             controlled = current_owner is not None and current_owner.uid == owner.metadata.uid
             if (gvk, key) in wanted or not controlled or metadata.deletion_timestamp is not None:
                 continue
-            try:
-                await self._client.delete(
-                    gvk,
-                    key.name,
-                    namespace=key.namespace or None,
-                    preconditions=Preconditions(uid=entry.uid),
-                    propagation="Background",
-                )
-            except (NotFound, Conflict):
-                # It was deleted, or another object has its name now.
-                continue
-            self._applied.pop((gvk, key), None)
-            result.deleted.append(f"{gvk.kind} {key}")
+            if await self._delete_if_unchanged(gvk, key, Preconditions(uid=entry.uid)):
+                self._applied.pop((gvk, key), None)
+                result.deleted.append(f"{gvk.kind} {key}")
+
+    async def _delete_if_unchanged(
+        self, gvk: GroupVersionKind, key: ObjectKey, preconditions: Preconditions
+    ) -> bool:
+        """Delete an object; return `False` if it was deleted already or the preconditions do not hold."""
+        try:
+            await self._client.delete(
+                gvk,
+                key.name,
+                namespace=key.namespace or None,
+                preconditions=preconditions,
+                propagation="Background",
+            )
+        except (NotFound, Conflict):
+            # It was deleted, or another object has its name now.
+            return False
+        return True
 
     async def _informer(self, gvk: GroupVersionKind) -> Informer:
         kind: AnyKind = self._kinds[gvk]
@@ -293,6 +292,32 @@ class DesiredState:
                 self._applied.pop((gvk, change.key), None)
 
         return handler
+
+
+def check_object_list(objects: Any) -> None:
+    """Raise a `TypeError` for a single object where a list is expected."""
+    if isinstance(objects, Mapping | MetaObject | Unstructured):
+        raise TypeError("ensure takes a list of all desired objects: ensure([deployment, service])")
+
+
+def apply_configuration(
+    obj: MetaObject | Unstructured | dict[str, Any], gvk: GroupVersionKind
+) -> dict[str, Any]:
+    """Return an object as it is applied: without status and without metadata that the server sets."""
+    intent = {"apiVersion": gvk.api_version, "kind": gvk.kind, **to_dict(obj)}
+    intent.pop("status", None)
+    metadata = intent["metadata"] = dict(intent.get("metadata") or {})
+    if not metadata.get("name"):
+        raise ValueError(f"a desired object of kind {gvk.kind} has no name")
+    for name in ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"):
+        metadata.pop(name, None)
+    return intent
+
+
+def add_owner_reference(metadata: dict[str, Any], reference: dict[str, Any]) -> None:
+    """Add an owner reference to the metadata of an object, or replace that of the same owner."""
+    others = [each for each in metadata.get("ownerReferences") or () if each["uid"] != reference["uid"]]
+    metadata["ownerReferences"] = [*others, reference]
 
 
 def _check_controller(gvk: GroupVersionKind, key: ObjectKey, current: OwnerReference, owner: Any) -> None:

@@ -208,6 +208,41 @@ class KindSource(Generic[R]):
                 changes.get_nowait()[0].close()
 
 
+class AddedKindsSource(Generic[R]):
+    """Changes of kinds that are added while the controller runs, all with the same event handler."""
+
+    name = "added kinds"
+    last_error: BaseException | None = None
+
+    def __init__(self, cache: InformerProvider, handler: EventHandler[R]) -> None:
+        self._cache = cache
+        self._handler = handler
+        self._queue: WorkQueue[R] | None = None
+        self._sources: dict[AnyKind, KindSource[R]] = {}
+
+    async def start(self, queue: WorkQueue[R]) -> None:
+        """Accept kinds."""
+        self._queue = queue
+
+    async def add(self, kind: AnyKind) -> None:
+        """Watch a kind, if the controller runs and the kind was not added before."""
+        if self._queue is None or kind in self._sources:
+            return
+        source = self._sources[kind] = KindSource(self._cache, kind, self._handler)
+        try:
+            await source.start(self._queue)
+        except BaseException:
+            del self._sources[kind]
+            raise
+
+    async def stop(self) -> None:
+        """Stop watching all kinds."""
+        self._queue = None
+        for source in self._sources.values():
+            await source.stop()
+        self._sources.clear()
+
+
 class ChannelSource(Generic[R]):
     """Requests from an async iterator, such as a message queue, an external webhook or a clock."""
 

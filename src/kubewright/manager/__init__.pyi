@@ -16,8 +16,11 @@ from .manager import ManagerStopped as ManagerStopped
 from .manager import ShutdownTimeout as ShutdownTimeout
 from .operator import Operator as Operator
 from .probes import Probes as Probes
+from .rendered_kinds import RenderedKind as RenderedKind
 from .settings import Settings as Settings
 from .settings import SettingsError as SettingsError
 from .sync_context import SyncCachedClient as SyncCachedClient
 from .sync_context import SyncContext as SyncContext
+from .template_folder import RenderError as RenderError
+from .template_folder import TemplateFolder as TemplateFolder
 from .unawaited import UnawaitedCoroutineError as UnawaitedCoroutineError

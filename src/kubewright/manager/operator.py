@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -24,7 +25,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from kubewright.api.declarations import Declaration, Webhook, is_resource, resource_info, webhook_path
-from kubewright.api.gvk import GroupKind
+from kubewright.api.gvk import GroupKind, GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.scheme import Scheme
 from kubewright.cache.indexes import Index, by_function
@@ -69,6 +70,8 @@ if TYPE_CHECKING:
     from kubewright.manifests.project import OperatorDeployment
     from kubewright.webhook.conversion import Converter
 
+    from .rendered_kinds import RenderedKind
+
 F = TypeVar("F", bound=Callable[..., object])
 ObjectT = TypeVar("ObjectT")
 
@@ -88,6 +91,7 @@ class Operator:
         self.reconcilers: list[ObjectHandler] = []
         self.watchers: list[WatchedKind] = []
         self.finalizers: dict[ObjectKind, ObjectHandler] = {}
+        self.rendered: dict[type[MetaObject], RenderedKind] = {}
         self.timers: list[ObjectHandler] = []
         self.daemons: list[ObjectHandler] = []
         self.defaults: dict[type[MetaObject], AdmissionFunction] = {}
@@ -181,6 +185,35 @@ class Operator:
             return function
 
         return register
+
+    @suggest_keywords
+    def render(
+        self,
+        kind: type[MetaObject],
+        templates: str | os.PathLike[str],
+        *,
+        kinds: Sequence[type[MetaObject] | GroupVersionKind] = (),
+        name: str = "",
+        workers: int = 1,
+        finalizer: str = "",
+    ) -> RenderedKind:
+        """Apply the objects that a folder of templates, or a Helm chart, renders to for objects of `kind`.
+
+        The folder is described in `template_folder`, the conditions in `rendered_kinds`. Permissions follow
+        from the kinds in the templates; `kinds` are those that the text of the templates does not contain. No
+        other functions are needed for the kind. `finalizer` is that of `finalize`.
+        """
+        from .rendered_kinds import RenderedKind
+        from .template_folder import TemplateFolder
+
+        check_kind(kind)
+        given = [each if isinstance(each, GroupVersionKind) else self.scheme.gvk_of(each) for each in kinds]
+        rendered = RenderedKind(TemplateFolder(templates), kinds=given)
+        self.finalize(kind, finalizer=finalizer)(rendered.finalize)
+        options = {"name": name or None, "workers": workers}
+        self.reconcilers.append(self._handler(kind, rendered.reconcile, "reconciler", options))
+        self.rendered[kind] = rendered
+        return rendered
 
     @suggest_keywords
     def watches(

@@ -23,6 +23,7 @@ from kubewright.controller.desired_state import DesiredState
 from kubewright.controller.finalizers import Finalizers
 from kubewright.controller.manager_protocol import Runnable
 from kubewright.controller.object_readers import object_reader
+from kubewright.controller.object_sets import ObjectSets
 from kubewright.controller.request import Request, Result, TerminalError
 from kubewright.controller.timers import add_timer
 from kubewright.webhook.certificates import CertificateFiles, SelfSignedCertificates
@@ -99,6 +100,7 @@ class OperatorRuntime:
             OrderedDict()
         )
         self._desired: dict[ObjectKind, DesiredState] = {}
+        self._object_sets: dict[ObjectKind, ObjectSets] = {}
         self._sync_client: SyncCachedClient | None = None
         self._failure_events = FailureEvents(self.recorder) if settings.failure_events else None
         every = (*operator.reconcilers, *operator.finalizers.values(), *operator.timers, *operator.daemons)
@@ -174,6 +176,8 @@ class OperatorRuntime:
 
     def _desired_state(self, kind: ObjectKind) -> DesiredState:
         found = self._desired.get(kind)
+        if found is None and kind in self.operator.rendered:
+            found = self._desired[kind] = self.object_sets(kind)
         if found is None:
             owned = [
                 each for handler in self.operator.reconcilers if handler.kind == kind for each in handler.owns
@@ -183,6 +187,16 @@ class OperatorRuntime:
                 self.manager.cache,
                 kinds=tuple(dict.fromkeys(owned)),
                 field_owner=self.operator.name,
+            )
+        return found
+
+    def object_sets(self, kind: ObjectKind) -> ObjectSets:
+        """Return the object sets of a kind with templates."""
+        found = self._object_sets.get(kind)
+        if found is None:
+            manager = self.manager
+            found = self._object_sets[kind] = ObjectSets(
+                manager.client, manager.cache, field_owner=self.operator.name
             )
         return found
 
@@ -326,6 +340,8 @@ def _add_controller(runtime: OperatorRuntime, handler: ObjectHandler, *, first: 
             optional=watched.optional,
             priority=watched.priority,
         )
+    if handler.kind in runtime.operator.rendered:
+        builder.source(runtime.object_sets(handler.kind).source)
     builder.with_options(
         **{**options, "tracing": options.get("tracing") or runtime.operator.settings.tracing}
     )

@@ -49,6 +49,9 @@ def rules_of(operator: Operator, settings: Settings | None = None) -> Iterable[R
             base = watched.kind.kind if isinstance(watched.kind, MetadataKind) else watched.kind
             if not isinstance(base, str):
                 yield from in_namespaces([for_watched(scheme, base)], base)
+    for rendered in operator.rendered.values():
+        for rule, namespaced in rendered.rules(scheme):
+            yield from in_namespaces([rule]) if namespaced else [rule]
     if handlers:
         # Events of a cluster-scoped object are in the namespace default.
         yield from in_namespaces([for_events()], *kinds)
