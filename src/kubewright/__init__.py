@@ -15,6 +15,7 @@ This package exports the names that most operators need. Its packages, each of w
 - `kubewright.controller`, `kubewright.webhook`, `kubewright.manager`: controllers, webhooks and operators
 - `kubewright.workloads`: controllers of workloads, a scheduler and simulated nodes
 - `kubewright.controlplane`: an embedded Kubernetes control plane
+- `kubewright.extension`: extension API servers as applications
 - `kubewright.testing`: test servers, fake time, permission checks
 - `kubewright.scaffold`: projects, their templates, and types from existing CRDs
 """

@@ -16,6 +16,7 @@ from .controller import Result as Result
 from .controller import TemporaryError as TemporaryError
 from .controller import TerminalError as TerminalError
 from .controlplane import ControlPlane as ControlPlane
+from .extension import APIServerApp as APIServerApp
 from .manager import Context as Context
 from .manager import Manager as Manager
 from .manager import Operator as Operator

@@ -21,7 +21,7 @@ from kubewright.schema.defaulting import apply_defaults
 from kubewright.schema.generation.from_types import schema_of
 from kubewright.schema.structural import Node
 
-from .conversion import HubConverter
+from .conversion import HubConverter, VersionConverter
 from .objects import Object
 from .resource import PATCH_TYPES, Resource, TableColumn, VerbFunction, Version
 from .strategy import Strategy
@@ -49,9 +49,13 @@ def resource_of(
     storage: type | None = None,
     strategy: Strategy | None = None,
     subresources: Mapping[str, Subresource] | None = None,
+    converter: VersionConverter | None = None,
     **settings: Unpack[ResourceSettings],
 ) -> Resource:
-    """Return the resource that the classes declare, one version each; `settings` are fields of `Resource`."""
+    """Return the resource that the classes declare, one version each; `settings` are fields of `Resource`.
+
+    `converter` replaces the conversion methods of the classes.
+    """
     if not classes:
         raise TypeError("resource_of needs at least one class")
     infos = [resource_info(cls) for cls in classes]
@@ -64,9 +68,8 @@ def resource_of(
     if storage is None:
         storage = next((cls for cls, info in zip(classes, infos, strict=True) if info.storage), hub)
     versions = [_version(cls, info, subresources or {}) for cls, info in zip(classes, infos, strict=True)]
-    converter = None
     settings.setdefault("patch_types", PATCH_TYPES)
-    if hub is not None and len(classes) > 1:
+    if converter is None and hub is not None and len(classes) > 1:
         converter = _converter(first.gvk.group, hub, classes, versions)
     return Resource(
         group=first.gvk.group,

@@ -60,11 +60,12 @@ class InjectedFunction:
         given: int = 0,
         in_thread: bool = True,
         names: Sequence[str] = (),
+        advice: str = "declare others before the function with operator.provide(<type>, <factory>)",
     ) -> None:
         """`role`: what the function is, for error messages.
 
         `in_thread`: whether a plain function runs in a thread, where it can block. `names`: parameters that
-        are filled by name.
+        are filled by name. `advice`: end of the message about a parameter of another type.
         """
         self.function = function
         self.name = getattr(function, "__qualname__", repr(function))
@@ -90,13 +91,13 @@ class InjectedFunction:
                 if parameter.default is not parameter.empty:
                     continue
                 names = ", ".join(sorted({each.__name__ for each in known}))
+                article = "an" if role[0] in "aeiou" else "a"
                 found = (
                     f"annotation {getattr(hint, '__name__', hint)}" if hint is not None else "no annotation"
                 )
                 raise InjectionError(
                     f"{subject}: parameter {parameter.name!r} has {found}; "
-                    f"a {role} can have parameters of type {names}; declare others before the function with "
-                    "operator.provide(<type>, <factory>)"
+                    f"{article} {role} can have parameters of type {names}; {advice}"
                 )
             self.parameters[parameter.name] = self._checked_source(subject, parameter.name, source, in_thread)
 

@@ -89,10 +89,15 @@ class Settings:
 
     def update_from_environment(self, environ: Mapping[str, str] = os.environ) -> None:
         """Set the fields for which there is a variable; see `from_environment`."""
-        for each in fields(self):
-            text = environ.get(f"KUBEWRIGHT_{each.name.upper()}")
-            if text is not None:
-                setattr(self, each.name, _parse(each.name, str(each.type), text))
+        read_environment(self, environ)
+
+
+def read_environment(settings: Any, environ: Mapping[str, str]) -> None:
+    """Set the fields of a dataclass for which there is a variable `KUBEWRIGHT_<FIELD>`."""
+    for each in fields(settings):
+        text = environ.get(f"KUBEWRIGHT_{each.name.upper()}")
+        if text is not None:
+            setattr(settings, each.name, _parse(each.name, str(each.type), text))
 
 
 def _parse(name: str, of: str, text: str) -> Any:

@@ -5,8 +5,10 @@
 
 - `server`: `start_test_server` starts a control plane in this process, one over TLS, or a real kube-apiserver
 - `operators`: `run_operator` runs an operator for the duration of a test
+- `apiservers`: `run_app` runs an extension API server behind a control plane
 - `time`: `fake_time` and `FakeTimeLoop`, an event loop with a simulated clock
-- `pytest_plugin`: the fixtures `control_plane`, `client` and `running_operator`, which pytest finds by itself
+- `pytest_plugin`: the fixtures `control_plane`, `client`, `running_operator` and `running_app`, which pytest
+  finds by itself
 - `strategies`: `from_kind` and `updates_of`, hypothesis strategies for valid objects of a kind
 - `properties`: `check_operator` checks that an operator converges, is idempotent, restores and cleans up
 - `permissions`: `PermissionRecorder` compares declared RBAC rules with the requests that were sent

@@ -1,7 +1,9 @@
+from .apiservers import run_app as run_app
 from .operators import run_operator as run_operator
 from .permissions import PermissionRecorder as PermissionRecorder
 from .properties import check_conversion as check_conversion
 from .properties import check_operator as check_operator
+from .pytest_fixtures import RunningApp as RunningApp
 from .pytest_fixtures import RunningOperator as RunningOperator
 from .server import TestServer as TestServer
 from .server import server_kinds as server_kinds

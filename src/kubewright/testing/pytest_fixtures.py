@@ -11,8 +11,10 @@ import pytest_asyncio
 
 if TYPE_CHECKING:
     from kubewright.client import Client
+    from kubewright.extension import APIServerApp, RunningAPIServer
     from kubewright.manager import Manager, Operator
 
+    from .apiservers import AppOverrides
     from .operators import SettingOverrides
     from .server import TestServer
 
@@ -24,6 +26,16 @@ class RunningOperator(Protocol):
         self, operator: Operator, *, client: Client | None = None, **settings: Unpack[SettingOverrides]
     ) -> Manager:
         """Start an operator; return its manager when controllers have been started."""
+        ...
+
+
+class RunningApp(Protocol):
+    """Starts an extension API server that is stopped when the test ends."""
+
+    async def __call__(
+        self, app: APIServerApp, *, client: Client | None = None, **settings: Unpack[AppOverrides]
+    ) -> RunningAPIServer:
+        """Start an app; return when the control plane forwards requests to it."""
         ...
 
 
@@ -60,5 +72,24 @@ async def running_operator(control_plane: TestServer) -> AsyncIterator[RunningOp
         ) -> Manager:
             used = client if client is not None else control_plane.client()
             return await running.enter_async_context(run_operator(operator, used, **settings))
+
+        yield start
+
+
+@pytest_asyncio.fixture
+async def running_app(control_plane: TestServer) -> AsyncIterator[RunningApp]:
+    """A function that runs an extension API server until the test ends: `await running_app(app)`.
+
+    It takes the settings of `run_app`, and `client=` to run the app with another client of the cluster.
+    """
+    from .apiservers import run_app
+
+    async with AsyncExitStack() as running:
+
+        async def start(
+            app: APIServerApp, *, client: Client | None = None, **settings: Unpack[AppOverrides]
+        ) -> RunningAPIServer:
+            used = client if client is not None else control_plane.client()
+            return await running.enter_async_context(run_app(app, used, **settings))
 
         yield start

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-FIXTURES = frozenset(("control_plane", "running_operator"))
+FIXTURES = frozenset(("control_plane", "running_app", "running_operator"))
 """Fixtures that make an async test run with pytest-asyncio in its strict mode, too."""
 OTHER_CLIENTS = ("django", "flask")
 """Plug-ins with a fixture `client` of their own, which takes precedence."""

@@ -128,7 +128,7 @@ class SelfSignedCertificates:
 
 
 CABundleTarget = tuple[GroupVersionKind, str]
-"""Kind and name of an object that contains the CA bundle: a webhook configuration or a CRD."""
+"""Kind and name of an object that contains the CA bundle: a webhook configuration, a CRD or an APIService."""
 
 
 class ManagedCertificates:
@@ -151,9 +151,12 @@ class ManagedCertificates:
         certificate_days: int = CERTIFICATE_DAYS,
         ca_days: int = CA_DAYS,
         period: float = CHECK_SECONDS,
+        on_change: Callable[[KeyPair], object] | None = None,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ) -> None:
+        """`on_change` is called with the first and with every renewed certificate."""
         self._client = client
+        self._on_change = on_change
         self._secret = secret
         self._namespace = namespace
         self._hosts = tuple(hosts)
@@ -196,6 +199,8 @@ class ManagedCertificates:
             self._context = server_context(pair)
         elif pair != self._current:
             load_pair(self._context, pair)
+        if self._on_change is not None and pair != self._current:
+            self._on_change(pair)
         self._current = pair
         missing = False
         for kind, name in self._inject:
@@ -274,7 +279,7 @@ class ManagedCertificates:
 
 
 async def inject_ca_bundle(client: Client, kind: GroupVersionKind, name: str, bundle: bytes) -> bool | None:
-    """Write a `caBundle` into a webhook configuration or the conversion of a CRD.
+    """Write a `caBundle` into a webhook configuration, the conversion of a CRD or an APIService.
 
     Returns whether the object was changed, or `None` if it does not exist. Safe to call concurrently.
     """
@@ -297,7 +302,9 @@ async def inject_ca_bundle(client: Client, kind: GroupVersionKind, name: str, bu
 
 
 def _client_configs(raw: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the `clientConfig` entries of a webhook configuration or a CRD."""
+    """Return the `clientConfig` entries of a webhook configuration or a CRD, or the spec of an APIService."""
+    if raw.get("kind") == "APIService":
+        return [raw["spec"]] if (raw.get("spec") or {}).get("service") else []
     conversion = (raw.get("spec") or {}).get("conversion") or {}
     found = [conversion.get("webhook"), *(raw.get("webhooks") or ())]
     return [each["clientConfig"] for each in found if each and "clientConfig" in each]

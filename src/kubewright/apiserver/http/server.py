@@ -167,6 +167,12 @@ class HTTPServer:
         logger.info("reloaded certificate", extra={"file": str(files[0])})
         return True
 
+    def use_certificate(self, pair: KeyPair) -> None:
+        """Use another certificate for new connections."""
+        if self._context is not None:
+            load_key_pair(self._context, pair)
+        self.certificate = pair
+
     async def _reload_certificate_regularly(self) -> None:
         while True:
             await asyncio.sleep(CERTIFICATE_RELOAD_INTERVAL)
@@ -228,6 +234,11 @@ class HTTPServer:
         if self._listener is not None:
             await self._listener.shutdown(grace)
             self._listener = None
+
+    def stop_listening(self) -> None:
+        """Accept no new connections; existing ones stay open."""
+        if self._sockets is not None:
+            self._sockets.close()
 
     async def until_stopped(self) -> None:
         """Wait for SIGINT or SIGTERM; the last statement of a server's `main`."""
@@ -415,8 +426,7 @@ async def serve(server: APIServer, **settings: Unpack[HTTPSettings]) -> AsyncIte
         await https.start()
         yield https
     finally:
-        if https._sockets is not None:
-            https._sockets.close()
+        https.stop_listening()
         await server.stop()
         await https.stop(1.0)
 

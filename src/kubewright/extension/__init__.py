@@ -1,0 +1,27 @@
+"""Extension API servers as applications: declared with functions, run behind a cluster.
+
+    app = APIServerApp("restaurant")
+    app.add(Pizza)
+
+    @app.validate(Pizza)
+    def validate(pizza: Pizza) -> Iterable[FieldError]: ...
+
+`kubewright run module:app` serves it and registers it with a cluster. It is the short form of
+`kubewright.apiserver`, as `Operator` is of `kubewright.controller`.
+
+| module | contents |
+|---|---|
+| `app` | `APIServerApp`: resources and the functions for them |
+| `functions` | declared functions and the arguments that they receive by type |
+| `strategy`, `admission`, `conversion`, `subresources`, `authorization` | how the server calls them |
+| `reader` | `ObjectReader`: cached reads of own objects and of objects of the cluster |
+| `settings` | what differs between a development machine and a cluster |
+| `certificates` | serving certificates and their rotation |
+| `registration` | the APIServices of a running server |
+| `runtime` | `serve_app`: server, delegation, admission, caches, registration |
+| `rbac` | permissions that the server requires |
+"""
+
+from kubewright.lazy import attach_stub
+
+__getattr__, __dir__ = attach_stub(__name__)

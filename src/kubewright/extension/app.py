@@ -1,0 +1,346 @@
+"""`APIServerApp`: declares an extension API server with decorated functions.
+
+    app = APIServerApp("restaurant")
+    app.add(Topping)
+    app.add(Pizza, PizzaV1Alpha1)
+
+    @app.default(Pizza)
+    def set_defaults(pizza: Pizza) -> None: ...
+
+    @app.validate(Pizza)
+    def validate(pizza: Pizza) -> Iterable[FieldError]: ...
+
+    @app.admit(Pizza, reads=(Topping,))
+    async def check_toppings(pizza: Pizza, objects: ObjectReader) -> None: ...
+
+    @app.subresource(Pizza, "bill")
+    async def bill(pizza: Pizza) -> dict[str, object]: ...
+
+It is a thin layer on `kubewright.apiserver`: `build` returns resources with strategies, converters and
+subresources, and `runtime` serves them behind a cluster. Functions may be plain or async; they run on the
+event loop. Their first parameters are objects of the kind, further ones are filled by type.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+
+from kubewright.api.declarations import Declaration, resource_info
+from kubewright.api.gvk import GroupKind, GroupVersionKind
+from kubewright.api.meta import MetaObject
+from kubewright.callables import is_async
+from kubewright.manager.injection import InjectionError, check_arguments, describe
+from kubewright.manager.registration import as_sequence, check_kind
+
+from . import rbac
+from .authorization import AuthorizeFunction
+from .functions import (
+    ADMISSION_VALUES,
+    SUBRESOURCE_VALUES,
+    VALIDATION_VALUES,
+    Admission,
+    DeclaredFunction,
+    Validation,
+)
+from .settings import APIServerSettings
+from .subresources import FunctionSubresource
+
+if TYPE_CHECKING:
+    from kubewright.apiserver import APIServer, Resource, Strategy
+    from kubewright.apiserver.typed import ResourceSettings
+    from kubewright.client import Client
+    from kubewright.manifests.project import OperatorDeployment
+    from kubewright.webhook.conversion import Converter
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_WRITES = ("create", "update")
+_OPERATIONS = (*_WRITES, "delete")
+
+
+@dataclass(slots=True)
+class DeclaredResource:
+    """The versions of a kind, and the functions for them."""
+
+    kinds: tuple[type[MetaObject], ...]
+    hub: type[MetaObject] | None
+    storage: type[MetaObject] | None
+    strategy: Strategy | None
+    options: ResourceSettings
+    defaults: dict[str, list[tuple[type[MetaObject], Callable[[Any], object]]]] = field(default_factory=dict)
+    validations: list[Validation] = field(default_factory=list)
+    subresources: list[FunctionSubresource] = field(default_factory=list)
+    converter: Converter | None = None
+
+    @property
+    def group_kind(self) -> GroupKind:
+        """Group and kind."""
+        return resource_info(self.kinds[0]).gvk.group_kind
+
+
+class APIServerApp:
+    """The resources, functions and settings of one extension API server."""
+
+    def __init__(self, name: str, *, storage: str = "memory:") -> None:
+        self.name = name
+        self.settings = APIServerSettings(storage=storage)
+        self.resources: dict[GroupKind, DeclaredResource] = {}
+        self.admissions: list[Admission] = []
+        self.authorizer: AuthorizeFunction | None = None
+        self.configurations: list[Callable[[APIServer], object]] = []
+        self._reads: dict[type[MetaObject], None] = {}
+
+    # Resources
+
+    def add(
+        self,
+        *kinds: type[MetaObject],
+        hub: type[MetaObject] | None = None,
+        storage: type[MetaObject] | None = None,
+        strategy: Strategy | None = None,
+        **options: Unpack[ResourceSettings],
+    ) -> None:
+        """Serve a kind; several classes are its versions.
+
+        Columns, selectable fields, short names and the subresources `status` and `scale` come from
+        `@resource`. Versions are converted through the hub (`hub=True` in `@resource`), which hooks and
+        validation see; it need not be served. `storage` is the stored version, by default the hub.
+        `strategy` has further hooks, such as those for graceful deletion; `options` are fields of `Resource`.
+        """
+        if not kinds:
+            raise TypeError("add() needs a class with @resource")
+        for kind in kinds:
+            check_kind(kind)
+        declared = DeclaredResource(kinds, hub or _hub_of(kinds), storage, strategy, options)
+        if declared.group_kind in self.resources:
+            raise ValueError(
+                f"{declared.group_kind} was already added; pass all of its versions to one add()"
+            )
+        self.resources[declared.group_kind] = declared
+
+    def convert(self, converter: Converter) -> Converter:
+        """Convert between the versions of a kind with a `Converter`, instead of methods of the classes."""
+        declared = self._declared(converter.hub)
+        missing = [each.__name__ for each in declared.kinds if each not in converter.types]
+        if missing:
+            raise ValueError(f"the converter of {converter.kind} has no conversion of {', '.join(missing)}")
+        declared.converter, declared.hub = converter, converter.hub
+        return converter
+
+    def _declared(self, kind: type[MetaObject]) -> DeclaredResource:
+        check_kind(kind)
+        found = self.resources.get(resource_info(kind).gvk.group_kind)
+        if found is None or kind not in found.kinds:
+            raise ValueError(f"{kind.__name__} is not served; add it before: app.add({kind.__name__})")
+        return found
+
+    # Functions
+
+    def default(self, kind: type[MetaObject]) -> Callable[[F], F]:
+        """Set defaults that the class does not declare: `function(obj)` changes the object.
+
+        A function for the hub is also called for objects of other versions, after their conversion. It is a
+        plain function, because defaults are applied wherever an object is decoded.
+        """
+        declared = self._declared(kind)
+
+        def register(function: F) -> F:
+            check_arguments(function, 1, "a defaulting function takes the object")
+            if is_async(function):
+                raise InjectionError(f"{describe(function)}: a defaulting function must not be async")
+            declared.defaults.setdefault(resource_info(kind).gvk.version, []).append((kind, function))
+            return function
+
+        return register
+
+    def validate(self, kind: type[MetaObject], *, on: Sequence[str] = _WRITES) -> Callable[[F], F]:
+        """Reject invalid objects: `function(new)` or `function(new, old)` returns or yields `FieldError`s.
+
+        With several versions, `kind` is the hub. `old` is `None` on create. Further parameters can be an
+        `ObjectReader`, the `User`, the `Operation`, a `Client` of the cluster or a `logging.Logger`.
+        """
+        declared = self._declared(kind)
+        operations = _operations(on, _WRITES)
+        if declared.hub not in (None, kind):
+            assert declared.hub is not None
+            raise ValueError(
+                f"objects are validated in the hub version; use @app.validate({declared.hub.__name__})"
+            )
+
+        def register(function: F) -> F:
+            checked = DeclaredFunction(kind, function, VALIDATION_VALUES, role="validating function", most=2)
+            declared.validations.append(Validation(checked, operations))
+            return function
+
+        return register
+
+    def admit(
+        self,
+        kind: type[MetaObject],
+        *,
+        on: Sequence[str] = _WRITES,
+        mutates: bool = False,
+        reads: Sequence[type[MetaObject]] = (),
+    ) -> Callable[[F], F]:
+        """Reject or change writes by other objects and by the user (admission plug-in).
+
+        `function(new, old)` raises `Denied` or an `APIError`, or returns `FieldError`s. Objects are in the
+        version of `kind`, whichever version was requested. On delete, `new` is `None`; a function with one
+        parameter receives the deleted object. With `mutates`, the function changes the object, before
+        validation; otherwise it sees the final object. `reads` are kinds that an `ObjectReader` parameter
+        reads: their informers have synced when the server becomes ready.
+        """
+        self._declared(kind)
+        operations = frozenset(each.upper() for each in _operations(on, _WRITES if mutates else _OPERATIONS))
+        self._add_reads(reads)
+
+        def register(function: F) -> F:
+            checked = DeclaredFunction(kind, function, ADMISSION_VALUES, role="admission function", most=2)
+            self.admissions.append(Admission(checked, operations, mutates))
+            return function
+
+        return register
+
+    def subresource(
+        self,
+        kind: type[MetaObject],
+        name: str,
+        *,
+        verbs: Sequence[str] = ("get",),
+        streams: bool = False,
+        returns: GroupVersionKind | None = None,
+        content_type: str = "text/plain; charset=utf-8",
+        reads: Sequence[type[MetaObject]] = (),
+    ) -> Callable[[F], F]:
+        """Serve a subresource of existing objects: `function(obj)` returns the response.
+
+        The response is a dict or a struct (JSON), text, an async iterator of text or bytes, or an
+        `HTTPResponse` (WebSocket, tunnel). `verbs`: `get` serves GET, `create` POST, `update` PUT; a
+        `SubresourceRequest` parameter has body, query and headers. With `streams`, admission sees CONNECT and
+        the request has no timeout. `returns` is the kind of the bodies, for discovery.
+        """
+        declared = self._declared(kind)
+        allowed = as_sequence("verbs", verbs)
+        if unknown := sorted(set(allowed) - {"get", "create", "update", "patch", "delete"}):
+            raise ValueError(f"unknown verbs {unknown}; use get, create, update, patch or delete")
+        self._add_reads(reads)
+
+        def register(function: F) -> F:
+            checked = DeclaredFunction(
+                kind, function, SUBRESOURCE_VALUES, role="subresource function", most=1
+            )
+            declared.subresources.append(
+                FunctionSubresource(name, checked, tuple(allowed), streams, returns, content_type)
+            )
+            return function
+
+        return register
+
+    def authorize(self, function: F) -> F:
+        """Authorize requests with a function of the `AuthorizationAttributes`, before the cluster does.
+
+        It returns true to allow the request, false or a reason to deny it, and `None` to leave the decision
+        to the cluster. Requests that the cluster forwards have passed its own authorization already.
+        """
+        check_arguments(function, 1, "an authorizing function takes the AuthorizationAttributes")
+        self.authorizer = function  # type: ignore[assignment]
+        return function
+
+    def configure(self, function: F) -> F:
+        """Call a function with the `APIServer` before it starts, to add paths, health checks or metrics."""
+        check_arguments(function, 1, "a configuring function takes the APIServer")
+        self.configurations.append(function)
+        return function
+
+    def _add_reads(self, kinds: Sequence[type[MetaObject]]) -> None:
+        for kind in as_sequence("reads", kinds):
+            check_kind(kind)
+            self._reads[kind] = None
+
+    # Declarations for the server and for manifests
+
+    def build(self, values: Mapping[str, Any]) -> list[Resource]:
+        """Return the resources for an `APIServer`. `values`: arguments of functions by name."""
+        from .resources import build_resource
+
+        return [build_resource(each, values) for each in self.resources.values()]
+
+    @property
+    def reads(self) -> list[type[MetaObject]]:
+        """Kinds that functions read, declared by `reads`."""
+        return list(self._reads)
+
+    @property
+    def kinds(self) -> list[type[MetaObject]]:
+        """The classes of all served kinds and versions."""
+        return [kind for declared in self.resources.values() for kind in declared.kinds]
+
+    def served_kinds(self) -> Iterable[GroupKind]:
+        """Return the kinds that this server serves, for which there are no CRDs."""
+        return list(self.resources)
+
+    def group_versions(self) -> list[tuple[str, str]]:
+        """Return the served groups and versions."""
+        infos = (resource_info(kind) for kind in self.kinds)
+        return sorted({(info.gvk.group, info.gvk.version) for info in infos if info.served})
+
+    def api_service_names(self) -> list[str]:
+        """Return the names of the APIServices."""
+        return [f"{version}.{group}" for group, version in self.group_versions()]
+
+    @property
+    def service(self) -> str:
+        """Name of the Service of the server."""
+        return self.settings.service or self.name
+
+    @property
+    def secret(self) -> str:
+        """Name of the Secret with managed certificates."""
+        return self.settings.secret or f"{self.service}-certificates"
+
+    def server_declarations(self, deployment: OperatorDeployment | None = None) -> Iterable[Declaration]:
+        """Return the RBAC rules of the server, beside those to delegate authentication."""
+        settings = self.settings
+        managed = not settings.certificates if deployment is None else deployment.managed_certificates
+        return rbac.rules(
+            reads=[kind for kind in self._reads if _group_kind(kind) not in self.resources],
+            api_services=self.api_service_names(),
+            secret=self.secret,
+            cluster_admission=settings.cluster_admission,
+            managed_certificates=managed,
+            registers=settings.register,
+        )
+
+    # Running
+
+    async def run(self, client: Client | None = None, *, stop: asyncio.Event | None = None) -> None:
+        """Serve until `stop` is set or SIGINT or SIGTERM is received.
+
+        Without a client it connects to the cluster as kubectl does.
+        """
+        from .runtime import run_app
+
+        await run_app(self, client, stop)
+
+
+def _hub_of(kinds: Sequence[type[MetaObject]]) -> type[MetaObject] | None:
+    return next((kind for kind in kinds if resource_info(kind).hub), None)
+
+
+def _group_kind(kind: type[MetaObject]) -> GroupKind:
+    assert kind.gvk is not None
+    return kind.gvk.group_kind
+
+
+def _operations(on: Sequence[str], allowed: Sequence[str]) -> frozenset[str]:
+    given = as_sequence("on", on)
+    unknown = [each for each in given if each not in allowed]
+    if unknown or not given:
+        raise ValueError(f"on={given!r}: expected operations of {', '.join(allowed)}")
+    return frozenset(given)
+
+
+__all__ = ["APIServerApp", "DeclaredResource"]

@@ -1,0 +1,44 @@
+"""Resources of an `APIServer` from the declarations of an `APIServerApp`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kubewright.apiserver.typed import resource_of
+
+from .conversion import ConverterAdapter
+from .strategy import strategy_with
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.resource import Resource
+    from kubewright.schema.structural import Node
+
+    from .app import DeclaredResource
+
+
+def build_resource(declared: DeclaredResource, values: Mapping[str, Any]) -> Resource:
+    """Return the resource of a kind in all its versions."""
+    if len(declared.kinds) > 1 and declared.hub is None:
+        names = ", ".join(each.__name__ for each in declared.kinds)
+        raise ValueError(
+            f"{names} are versions of {declared.group_kind} without a hub; set hub=True in the @resource of "
+            "one of them, and convert the others to it"
+        )
+    schemas: dict[str, Node | None] = {}
+    converter = None
+    if declared.converter is not None:
+        converter = ConverterAdapter(declared.converter, schemas)
+    resource = resource_of(
+        *declared.kinds,
+        hub=declared.hub,
+        storage=declared.storage,
+        strategy=strategy_with(
+            declared.strategy, defaults=declared.defaults, validations=declared.validations, values=values
+        ),
+        subresources={each.name: each.build(values) for each in declared.subresources},
+        converter=converter,
+        **declared.options,
+    )
+    schemas.update({version.name: version.schema for version in resource.versions})
+    return resource
