@@ -23,6 +23,7 @@ COMMANDS: Final[dict[str, str]] = {
     "docs": "Write the API reference of a project.",
     "check": "Check the code of a project and the compatibility of its CRDs.",
     "backup": "Write a backup of a store.",
+    "bundle": "Write a bundle for the Operator Lifecycle Manager, or validate one.",
     "build-installer": "Write one file with everything to deploy the operator.",
     "deploy": "Deploy the operator to a cluster, and prune what is no longer part of it.",
     "helm": "Write a Helm chart of the operator.",

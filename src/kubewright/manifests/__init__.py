@@ -9,6 +9,7 @@ The manifests are the same that controller-gen generates for equivalent Go types
 - `generation`: all manifests of a project as files; `compare` and `write` them
 - `crds`, `rbac`, `webhooks`: single objects, by `crd()`, `roles()` and `webhook_configurations()`
 - `deployment`: the manager, its permissions, webhooks and network access
+- `helm`: a Helm chart; `bundle`: a bundle for the Operator Lifecycle Manager, and its validation
 - `settings`: `ProjectSettings`, the settings in `pyproject.toml` or `kubewright.toml`
 - `compatibility`, `schema_changes`: breaking and compatible changes between definitions, `compare_crds()`
 - `api_reference`: pages that describe the fields of kinds

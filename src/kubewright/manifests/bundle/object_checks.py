@@ -1,0 +1,92 @@
+"""Checks of the objects of a bundle other than the ClusterServiceVersion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubewright.api.objects import copy_value
+from kubewright.schema.crd.definition import default_crd, validate_crd
+
+from .files import SUPPORTED_KINDS
+from .findings import BundleContent, BundleFinding, BundleObject, Reporter, as_map, as_maps
+from .service_version import KIND
+
+
+def check_objects(content: BundleContent, findings: list[BundleFinding]) -> None:
+    """Check names, namespaces, duplicates, and that Services select a Deployment of the bundle."""
+    seen: dict[tuple[str, str], str] = {}
+    pods = [
+        as_map(as_map(as_map(as_map(each.get("spec")).get("template")).get("metadata")).get("labels"))
+        for each in deployments_of(content)
+    ]
+    accounts = {str(each.get("serviceAccountName", "")) for each in permissions_of(content)}
+    for each in content.objects:
+        report = Reporter(findings, each.file)
+        metadata = as_map(each.data.get("metadata"))
+        if not each.data.get("apiVersion"):
+            report.error("apiVersion", "is missing")
+        if not each.name:
+            report.error("metadata.name", "is missing")
+        key = (each.kind, each.name)
+        if key in seen:
+            report.error("metadata.name", f"{each.kind} {each.name} is also in {seen[key]}")
+        seen.setdefault(key, each.file)
+        if each.kind != KIND and metadata.get("namespace"):
+            scope = "the namespace of the operator" if SUPPORTED_KINDS.get(each.kind) else "no namespace"
+            report.warning("metadata.namespace", f"is ignored: OLM creates the object in {scope}")
+        if each.kind == "ServiceAccount" and each.name in accounts:
+            report.error(
+                "metadata.name",
+                f"OLM creates the ServiceAccount {each.name} of the ClusterServiceVersion; remove this file",
+            )
+        selector = as_map(as_map(each.data.get("spec")).get("selector"))
+        if each.kind == "Service" and selector and not any(selector.items() <= pod.items() for pod in pods):
+            report.error("spec.selector", "matches the pods of no Deployment of the ClusterServiceVersion")
+
+
+def check_definitions(content: BundleContent, findings: list[BundleFinding]) -> None:
+    """Validate the CRDs as the API server does."""
+    for each in content.of_kind("CustomResourceDefinition"):
+        report = Reporter(findings, each.file)
+        if each.data.get("apiVersion") != "apiextensions.k8s.io/v1":
+            report.error(
+                "apiVersion",
+                f"{each.data.get('apiVersion')} is not served by Kubernetes; use apiextensions.k8s.io/v1",
+            )
+            continue
+        definition: dict[str, Any] = copy_value(dict(each.data))
+        try:
+            default_crd(definition)
+            problems = validate_crd(definition, metadata=False)
+        except (AttributeError, KeyError, TypeError):
+            report.error("spec", "has values of wrong types")
+            continue
+        for problem in problems:
+            report.error(problem.field, problem.detail or str(problem))
+
+
+def deployments_of(content: BundleContent) -> list[Any]:
+    """Return the Deployments of the ClusterServiceVersions."""
+    return [
+        deployment
+        for each in content.of_kind(KIND)
+        for deployment in as_maps(install_spec(each).get("deployments"))
+    ]
+
+
+def permissions_of(content: BundleContent) -> list[Any]:
+    """Return the permissions of the ClusterServiceVersions."""
+    return [
+        permission
+        for each in content.of_kind(KIND)
+        for field in ("permissions", "clusterPermissions")
+        for permission in as_maps(install_spec(each).get(field))
+    ]
+
+
+def install_spec(version: BundleObject) -> Any:
+    """Return `spec.install.spec` of a ClusterServiceVersion."""
+    return as_map(as_map(as_map(version.data.get("spec")).get("install")).get("spec"))
+
+
+__all__ = ["check_definitions", "check_objects", "deployments_of", "install_spec", "permissions_of"]
