@@ -1,17 +1,18 @@
-"""Import of the modules and of the operator of a user's project."""
+"""Import of the modules and of the operator or API server of a user's project."""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from kubewright.extension import APIServerApp
     from kubewright.manager import Operator
 
 
@@ -28,12 +29,12 @@ def relative_paths(text: object) -> str:
     return str(text).replace(f"{Path.cwd()}{os.sep}", "")
 
 
-def load_operator(target: str) -> Operator:
-    """Return the operator of `MODULE[:NAME]`, or of the modules in `[tool.kubewright]` if it is empty.
+def load_program(target: str) -> Operator | APIServerApp:
+    """Return the operator or API server of `MODULE[:NAME]`, or of the modules in `[tool.kubewright]`.
 
-    In a package, the operator may be in a submodule.
+    In a package, it may be in a submodule. Without a name, an operator is named `operator` and an API server
+    `app`; of a module with both, the operator is returned unless it declares no functions.
     """
-    from kubewright.manager import Operator
     from kubewright.manifests import ProjectError, ProjectSettings, ProjectSettingsError
 
     name, _, attribute = target.partition(":")
@@ -48,36 +49,51 @@ def load_operator(target: str) -> Operator:
         modules = [module for each in names for module in _modules_of(each)]
     except (ProjectError, ProjectSettingsError) as error:
         raise click.ClickException(relative_paths(error)) from None
-    wanted = attribute or "operator"
-    found: dict[int, tuple[str, Operator]] = {}
-    named: dict[int, Operator] = {}
+    found: dict[int, str] = {}
+    named: dict[str, dict[int, Any]] = {}
     for module in modules:
         label = name if name and module is modules[0] else module.__name__
         for key, value in vars(module).items():
-            if isinstance(value, Operator):
-                found.setdefault(id(value), (f"{label}:{key}", value))
-                if key == wanted:
-                    named[id(value)] = value
-    if len(named) == 1:
-        return next(iter(named.values()))
-    where = " and ".join(names)
-    problem = f"has several operators named {wanted!r}" if named else f"has no operator named {wanted!r}"
-    advice = f"use {' or '.join(key for key, _ in found.values())}"
+            if _is_program(value):
+                found.setdefault(id(value), f"{label}:{key}")
+                named.setdefault(key, {})[id(value)] = value
+    chosen: dict[int, Any] = {}
+    for wanted in (attribute,) if attribute else ("operator", "app"):
+        candidates = named.get(wanted, {})
+        if not chosen or all(each.is_empty for each in chosen.values()):
+            chosen = candidates or chosen
+    if len(chosen) == 1:
+        program: Operator | APIServerApp = next(iter(chosen.values()))
+        return program
+    where, wanted = " and ".join(names), attribute or "operator"
+    problem = f"has several operators named {wanted!r}" if chosen else f"has no operator named {wanted!r}"
+    advice = f"use {' or '.join(found.values())}"
     if not found:
         advice = 'add operator = Operator("name"), or choose another module'
     raise click.ClickException(f"{where} {problem}; {advice}")
 
 
+def _is_program(value: object) -> bool:
+    """Whether a value is an operator or an API server; does not import the packages of these classes."""
+    for module, name in (
+        ("kubewright.manager.operator", "Operator"),
+        ("kubewright.extension.app", "APIServerApp"),
+    ):
+        loaded = sys.modules.get(module)
+        if loaded is not None and isinstance(value, getattr(loaded, name)):
+            return True
+    return False
+
+
 def _modules_of(name: str) -> list[ModuleType]:
-    """Import a module; of a package without an operator, also its submodules."""
+    """Import a module; of a package without an operator or API server, also its submodules."""
     import pkgutil
 
-    from kubewright.manager import Operator
     from kubewright.manifests import import_module
 
     module = import_module(name)
     modules = [module]
-    if not any(isinstance(value, Operator) for value in vars(module).values()):
+    if not any(_is_program(value) for value in vars(module).values()):
         for found in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{module.__name__}."):
             if found.name.rpartition(".")[2] != "__main__":
                 modules.append(import_module(found.name))

@@ -1,4 +1,4 @@
-"""`kubewright run`: runs an operator.
+"""`kubewright run`: runs an operator or an API server.
 
 Settings in the program are overridden by variables named `KUBEWRIGHT_<SETTING>`, and these by flags. With
 `--reload` this process only watches files; the operator runs in a child process, which is restarted.
@@ -7,7 +7,6 @@ Settings in the program are overridden by variables named `KUBEWRIGHT_<SETTING>`
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import os
 import signal
@@ -17,16 +16,19 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import click
 
-from .project_modules import load_operator, relative_paths
+from .project_modules import load_program, relative_paths
+from .run_app import configure_app, confirm_registration, is_app, is_local
 from .session import needs_session, session_process, start_session
 
 if TYPE_CHECKING:
     from kubewright.client import Client, ClusterConfig
+    from kubewright.extension import APIServerApp
     from kubewright.manager import Operator
+
+    Program = Operator | APIServerApp
 
 logger = logging.getLogger(__name__)
 
@@ -82,13 +84,16 @@ _POLL_SECONDS = 0.5
     help="Show a live view of controllers and events.  [default: on a terminal]",
 )
 def run_command(target: str, reloads: bool, **options: Any) -> None:
-    """Run the operator NAME (default: operator) of a module, package or file until Ctrl-C.
+    """Run the operator or API server NAME of a module, package or file until Ctrl-C.
 
-    The default is the operator of `modules` in [tool.kubewright] of pyproject.toml. If no cluster is
+    NAME is `operator` or, for an API server, `app` by default.
+
+    The default is the program of `modules` in [tool.kubewright] of pyproject.toml. If no cluster is
     configured (no --kubeconfig, --context, $KUBECONFIG or ~/.kube/config, and not in a pod), the command
     starts a control plane in this process, for as long as it runs.
 
-    With --development, CRDs are installed and webhooks are served from this machine. This is the default on a
+    With --development, CRDs are installed and webhooks are served from this machine; an API server is
+    registered with the cluster (APIService) while it runs. This is the default on a
     terminal with an API server on this machine; otherwise nothing is installed. In a cluster that is not a
     `kubewright up`, the command lists what it will install and asks before the first installation.
 
@@ -96,13 +101,17 @@ def run_command(target: str, reloads: bool, **options: Any) -> None:
     Example:
       kubewright run
       kubewright run shop --context kind-kind --development
+      kubewright run restaurant:app --development
     """
     if reloads and not os.environ.get("KUBEWRIGHT_RELOADED"):
         with session_process(options) as environment:
             _supervise(environment)
         return
-    operator = load_operator(target)
-    _configure(operator, options)
+    program = load_program(target)
+    if is_app(program):
+        configure_app(program, options)
+    else:
+        _configure(program, options)
     from kubewright.manager import logs
 
     style: Any = options["log"] or ("console" if sys.stderr.isatty() else "json")
@@ -111,7 +120,7 @@ def run_command(target: str, reloads: bool, **options: Any) -> None:
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--log-level") from None
     session = needs_session(options)
-    _run(operator, None if session else _find_cluster(operator, options), options)
+    _run(program, None if session else _find_cluster(program, options), options)
 
 
 def _configure(operator: Operator, options: dict[str, Any]) -> None:
@@ -138,7 +147,7 @@ def _configure(operator: Operator, options: dict[str, Any]) -> None:
             setattr(settings, name, value)
 
 
-def _find_cluster(operator: Operator, options: dict[str, Any]) -> ClusterConfig:
+def _find_cluster(program: Program, options: dict[str, Any]) -> ClusterConfig:
     """Load the cluster configuration; development is the default only for a server on this machine."""
     from kubewright.client import load_config
     from kubewright.client.errors import ConfigError
@@ -147,21 +156,21 @@ def _find_cluster(operator: Operator, options: dict[str, Any]) -> ClusterConfig:
         config = load_config(options["kubeconfig"], context=options["context"])
     except ConfigError as error:
         raise click.ClickException(str(error)) from None
-    _choose_mode(operator, config, options)
+    _choose_mode(program, config, options)
     return config
 
 
-def _choose_mode(operator: Operator, config: ClusterConfig, options: dict[str, Any]) -> None:
-    settings = operator.settings
+def _choose_mode(program: Program, config: ClusterConfig, options: dict[str, Any]) -> None:
+    settings = program.settings
     if options["development"] is not None:
         settings.development = options["development"]
     elif not settings.development:
         settings.development = sys.stderr.isatty() and is_local(config.server)
     mode = "development" if settings.development else "production"
     logger.info(
-        "starting operator",
+        "starting API server" if is_app(program) else "starting operator",
         extra={
-            "operator": operator.name,
+            "app" if is_app(program) else "operator": program.name,
             "mode": mode,
             "server": config.server,
             "kubeconfig": config.source,
@@ -169,17 +178,8 @@ def _choose_mode(operator: Operator, config: ClusterConfig, options: dict[str, A
     )
 
 
-def is_local(server: str) -> bool:
-    """Whether an API server is on this machine."""
-    host = urlsplit(server).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _run(operator: Operator, config: ClusterConfig | None, options: dict[str, Any]) -> None:
-    """Run an operator in a cluster; without one, in a control plane of this process."""
+def _run(program: Program, config: ClusterConfig | None, options: dict[str, Any]) -> None:
+    """Run a program in a cluster; without one, in a control plane of this process."""
     import gc
 
     from kubewright.api.errors import APIError, Unauthorized
@@ -195,6 +195,7 @@ def _run(operator: Operator, config: ClusterConfig | None, options: dict[str, An
         ShutdownTimeout,
     )
     from kubewright.manifests import DeclarationError
+    from kubewright.storage import StorageError
 
     expected = (
         APIError,
@@ -209,25 +210,31 @@ def _run(operator: Operator, config: ClusterConfig | None, options: dict[str, An
         LeadershipLost,
         OSError,
         SettingsError,
+        StorageError,
         SyncTimeout,
     )
     gc.set_threshold(50_000, 20, 50)
-    runnables = [_view(operator.name)] if _wants_view(options) else []
+    runnables = [_view(program.name)] if _wants_view(options) else []
 
     async def main() -> None:
         if config is None:
             async with start_session() as own:
-                operator.settings.development = True
-                _choose_mode(operator, own, options)
+                program.settings.development = True
+                _choose_mode(program, own, options)
                 await run_in(own)
         else:
             await run_in(config)
 
     async def run_in(config: ClusterConfig) -> None:
         async with Client.connect(config) as client:
-            if operator.settings.development and not options["yes"]:
-                await _confirm_installation(operator, client, config)
-            await operator.run(client, runnables=runnables)
+            confirms = program.settings.development and not options["yes"]
+            if is_app(program):
+                await confirm_registration(program, client, config, confirms=confirms)
+                await program.run(client)
+                return
+            if confirms:
+                await _confirm_installation(program, client, config)
+            await program.run(client, runnables=runnables)
 
     try:
         asyncio.run(main())

@@ -269,6 +269,11 @@ class APIServerApp:
         return [build_resource(each, values) for each in self.resources.values()]
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the app serves no resources."""
+        return not self.resources
+
+    @property
     def reads(self) -> list[type[MetaObject]]:
         """Kinds that functions read, declared by `reads`."""
         return list(self._reads)

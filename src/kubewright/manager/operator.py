@@ -532,6 +532,20 @@ class Operator:
         """Namespaces that the program restricts the operator to; empty: all."""
         return self.settings.namespaces or ()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the operator declares no functions."""
+        return not (
+            *self.reconcilers,
+            *self.finalizers,
+            *self.timers,
+            *self.daemons,
+            *self.webhooks(),
+            *self.converters,
+            *self.startup,
+            *self.cleanup,
+        )
+
     def webhooks(self) -> list[Webhook]:
         """Return the declared admission webhooks."""
         return [each.webhook for each in (*self.defaults.values(), *self.validators.values())]

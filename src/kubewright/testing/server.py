@@ -204,6 +204,10 @@ def _prepare(assets: Path, scratch: Path) -> tuple[ClusterConfig, dict[str, list
         scratch / "tls.crt", scratch / "tls.key"
     )
     (scratch / "sa.key").write_bytes(_signing_key())
+    # For extension API servers: the certificate with which kube-apiserver forwards requests to them.
+    front_proxy = CertificateAuthority.create("kubewright-test-front-proxy-ca")
+    front_proxy.issue("front-proxy-client").write(scratch / "proxy.crt", scratch / "proxy.key")
+    (scratch / "proxy-ca.crt").write_bytes(front_proxy.certificate)
     token = secrets.token_hex(16)
     (scratch / "tokens.csv").write_text(f'{token},kubernetes-admin,admin,"system:masters"\n')
     client_port, peer_port, secure_port = _free_ports(3)
@@ -234,6 +238,13 @@ def _prepare(assets: Path, scratch: Path) -> tuple[ClusterConfig, dict[str, list
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={scratch / 'sa.key'}",
             f"--service-account-signing-key-file={scratch / 'sa.key'}",
+            f"--requestheader-client-ca-file={scratch / 'proxy-ca.crt'}",
+            "--requestheader-allowed-names=front-proxy-client",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            f"--proxy-client-cert-file={scratch / 'proxy.crt'}",
+            f"--proxy-client-key-file={scratch / 'proxy.key'}",
             "--disable-admission-plugins=ServiceAccount",
             "--allow-privileged=true",
         ],
