@@ -113,6 +113,11 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     help="Simulated nodes: their number, or a YAML file. With 0, no pod runs and no workload controller.",
 )
 @click.option(
+    "--run-processes",
+    is_flag=True,
+    help="Run the commands of containers as processes of this machine, with the rights of this user.",
+)
+@click.option(
     "--disable-controllers",
     multiple=True,
     callback=_split_list,
@@ -257,11 +262,24 @@ def _run(options: dict[str, Any], started: float) -> None:
     from kubewright.apiserver.http.server import run
 
     _check_modes(options["auth"])
+    if options["run_processes"]:
+        _warn_of_processes(options)
     try:
         plane = _plane(options)
     except (OSError, ValueError) as error:
         raise click.ClickException(_explain(error)) from None
     run(lambda: _serve(plane, options, started))
+
+
+def _warn_of_processes(options: dict[str, Any]) -> None:
+    if options["nodes"] == 0:
+        raise click.UsageError("--run-processes requires --nodes 1 or more")
+    user = "root" if os.geteuid() == 0 else f"user {os.getuid()}"
+    click.echo(
+        f"Warning: --run-processes runs the commands of pods on this machine as {user}, without isolation; "
+        "every client that can create pods can run programs here",
+        err=True,
+    )
 
 
 def _check_modes(value: str) -> None:
@@ -295,6 +313,7 @@ def _plane(options: dict[str, Any]) -> Any:
             "auth",
             "controllers",
             "nodes",
+            "run_processes",
             "disable_controllers",
             "disable_admission_plugins",
             "enable_admission_plugins",

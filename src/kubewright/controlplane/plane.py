@@ -96,6 +96,7 @@ class ControlPlane:
         auth: str | Iterable[str] = "rbac",
         controllers: bool = True,
         nodes: int | str | Path = 0,
+        run_processes: bool = False,
         disable_controllers: Iterable[str] = (),
         disable_admission_plugins: Iterable[str] = (),
         enable_admission_plugins: Iterable[str] = (),
@@ -126,6 +127,10 @@ class ControlPlane:
         self.runs_controllers = controllers
         self.nodes = nodes
         """Number of simulated nodes, or the file that describes them; 0 runs no workload components."""
+        if run_processes and nodes in (0, "0"):
+            raise ValueError("containers cannot run as processes without a node; set nodes to 1 or more")
+        self.run_processes = run_processes
+        """Whether the commands of containers run as processes of this machine."""
         self.disabled_controllers = frozenset(disable_controllers)
         check_controller_names(self.disabled_controllers)
         self.workloads: Workloads | None = None
@@ -393,7 +398,9 @@ class ControlPlane:
         from .workload_connection import EmbeddedConnection
 
         disabled = disabled_components(self.disabled_controllers, controllers=self.runs_controllers)
-        self.workloads = Workloads(EmbeddedConnection(self), nodes=self.nodes, disable=disabled)
+        self.workloads = Workloads(
+            EmbeddedConnection(self), nodes=self.nodes, run_processes=self.run_processes, disable=disabled
+        )
         self._parts.append(self.workloads)
         await self.workloads.start()
 

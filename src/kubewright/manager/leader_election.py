@@ -274,9 +274,10 @@ class LeaderElector:
 
 def in_cluster_namespace(message: str) -> str:
     """Return the namespace of the current pod. Outside of a pod, raises `SettingsError` with `message`."""
+    from kubewright.client.config.cluster_config import find_service_account_dir
+
     try:
-        with open("/var/run/secrets/kubernetes.io/serviceaccount/namespace") as file:
-            return file.read().strip()
+        return (find_service_account_dir() / "namespace").read_text().strip()
     except OSError:
         pass
     named = os.environ.get("POD_NAMESPACE", "")

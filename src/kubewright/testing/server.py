@@ -52,6 +52,7 @@ class ControlPlaneOptions(TypedDict, total=False):
     auth: Literal["rbac", "always-allow"]
     controllers: bool
     nodes: int | str | Path
+    run_processes: bool
     disable_controllers: Iterable[str]
     disable_admission_plugins: Iterable[str]
     enable_admission_plugins: Iterable[str]

@@ -48,16 +48,19 @@ class Workloads:
         connection: ClusterConnection,
         *,
         nodes: int | str | Path = 1,
+        run_processes: bool = False,
         disable: Iterable[str] = (),
         components: Sequence[Component] = COMPONENTS,
     ) -> None:
         """`nodes`: the number of simulated nodes, or a file that describes them.
 
+        `run_processes`: whether the commands of containers run on this machine (`nodes.processes`).
         `disable`: names of components, as in kube-controller-manager. `*` disables all controllers, but not
         the programs of their own: the scheduler and the kubelets.
         """
         self.connection = connection
         self.nodes = nodes
+        self.run_processes = run_processes
         names = {component.name for component in components}
         disabled = set(disable)
         if unknown := disabled - names - {ALL}:

@@ -11,7 +11,15 @@ from tests.workloads.nodes.simulated_cluster import SimulatedCluster, start_clus
 
 from kubewright.testing.time import FakeTimeLoop
 
-REAL_TIME = ("test_kubelet_server", "test_kubectl_streams")
+REAL_TIME = (
+    "test_kubelet_server",
+    "test_kubectl_streams",
+    "test_processes",
+    "test_process_volumes",
+    "test_process_kubectl",
+    "test_process_operator",
+    "test_process_cleanup",
+)
 
 
 def pytest_asyncio_loop_factories(config: Any, item: Any) -> Any:

@@ -20,6 +20,8 @@ from kubewright.client.errors import ConfigError
 from .kubeconfig import Kubeconfig, KubeconfigEntry
 
 SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+ROOT_VARIABLE = "KUBEWRIGHT_ROOT"
+"""The directory with the mount paths of a container that is a local process without a mount namespace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +100,10 @@ def load_config(
     *,
     context: str = "",
     environ: Mapping[str, str] = os.environ,
-    service_account_dir: Path = SERVICE_ACCOUNT_DIR,
+    service_account_dir: Path | None = None,
 ) -> ClusterConfig:
     """Find the configuration as kubectl does; raise `ConfigError` if it does not exist."""
+    service_account_dir = service_account_dir or find_service_account_dir(environ)
     if kubeconfig is not None:
         return from_kubeconfig(Kubeconfig.load([kubeconfig], must_exist=True), context=context)
     merged = Kubeconfig.load(Kubeconfig.paths(environ))
@@ -115,10 +118,17 @@ def load_config(
     )
 
 
+def find_service_account_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the directory of the service account of this pod, whether or not it exists."""
+    root = environ.get(ROOT_VARIABLE)
+    return Path(root, *SERVICE_ACCOUNT_DIR.parts[1:]) if root else SERVICE_ACCOUNT_DIR
+
+
 def in_cluster(
-    *, environ: Mapping[str, str] = os.environ, service_account_dir: Path = SERVICE_ACCOUNT_DIR
+    *, environ: Mapping[str, str] = os.environ, service_account_dir: Path | None = None
 ) -> ClusterConfig:
     """Return the service account of this pod; token and CA are read again when they change."""
+    service_account_dir = service_account_dir or find_service_account_dir(environ)
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         raise ConfigError("not running in a cluster: KUBERNETES_SERVICE_HOST is not set")

@@ -13,7 +13,20 @@ if TYPE_CHECKING:
 async def add_simulated_nodes(manager: ComponentManager) -> None:
     """Run the pods of the nodes that `Workloads` has registered; return when pods are watched."""
     workloads = manager.workloads
-    nodes = SimulatedNodes(manager, registration=workloads.registration, metrics=workloads.metrics)
+    registration = workloads.registration
+    runtime = None
+    if workloads.run_processes and registration is not None:
+        from .node_spec import load_image_commands
+        from .processes.runtime import ProcessRuntime
+
+        runtime = ProcessRuntime(
+            registration.sender,
+            manager.cache,
+            clock=registration.clock,
+            nodes=registration.nodes,
+            images=load_image_commands(workloads.nodes),
+        )
+    nodes = SimulatedNodes(manager, registration=registration, metrics=workloads.metrics, runtime=runtime)
     workloads.simulated_nodes = nodes
     manager.add(nodes)
     await nodes.wait_until_registered()

@@ -51,6 +51,10 @@ class ContainerLog:
             self._written += 1
         self._notify()
 
+    def last_lines(self, count: int) -> list[bytes]:
+        """Return the last lines, without line breaks."""
+        return [line.text for line in list(self._lines)[-count:]]
+
     def close(self) -> None:
         """End the log: clients that follow it receive the remaining lines and stop."""
         self._closed = True

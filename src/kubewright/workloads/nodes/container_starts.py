@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from .behaviour import ContainerBehaviour
@@ -78,9 +79,18 @@ class ContainerStarts:
         """Start a container, or report why it cannot start; return when to continue."""
         behaviour = self._worker.behaviour(container)
         path = self._worker.container_path(container)
-        self._worker.dirty = True
         if behaviour.image_pull_error:
+            self._worker.dirty = True
             return self._fail_pull(container, behaviour.image_pull_error, now)
+        worker = self._worker
+        try:
+            if not worker.context.runtime.prepare(
+                worker.pod, self._container_spec(container.name), lambda: worker.context.wake(worker)
+            ):
+                return None
+        except ContainerStartError as error:
+            return self._fail_start(container, error, now)
+        worker.dirty = True
         restarted = container.exit_code is not None
         if restarted:
             container.restarts += 1
@@ -91,10 +101,7 @@ class ContainerStarts:
             self.run(container, behaviour)
         except ContainerStartError as error:
             container.run = None
-            container.wait("CreateContainerError", str(error))
-            self._worker.context.event(self._worker, "Warning", "Failed", f"Error: {error}", path)
-            container.restart_at = now + self._next_backoff(container)
-            return container.restart_at
+            return self._fail_start(container, error, now)
         container.state = {"running": {"startedAt": self._worker.context.clock.stamp()}}
         container.since, container.restart_at, container.unhealthy = now, None, ""
         container.ready, container.started = False, container.kind != "ephemeral" or None
@@ -113,9 +120,33 @@ class ContainerStarts:
             container.container_id,
             behaviour,
             lambda result: self._worker.exited(container, result),
+            wake=lambda: context.wake(self._worker),
+            report=self._reporter(container),
         )
         container.previous_run, container.run = container.run, run
         context.runtime.start(run, self._worker.pod, self._container_spec(container.name))
+
+    def _reporter(self, container: ContainerState) -> Callable[[str, str, str], None]:
+        def report(kind: str, reason: str, message: str) -> None:
+            worker = self._worker
+            worker.context.event(worker, kind, reason, message, worker.container_path(container))
+
+        return report
+
+    def _fail_start(self, container: ContainerState, error: ContainerStartError, now: float) -> float:
+        """Show why a container cannot be started; return when to try again."""
+        worker = self._worker
+        worker.dirty = True
+        if error.event == "Failed":
+            container.wait(error.reason, str(error))
+            worker.context.event(
+                worker, "Warning", "Failed", f"Error: {error}", worker.container_path(container)
+            )
+        else:
+            worker.context.event(worker, "Warning", error.event, str(error))
+        delay = error.retry_after if error.retry_after is not None else self._next_backoff(container)
+        container.restart_at = now + delay
+        return container.restart_at
 
     def _container_spec(self, name: str) -> Object:
         spec = self._worker.pod.get("spec") or {}

@@ -136,6 +136,26 @@ def _read_file(path: Path) -> list[NodeSpec]:
     return _checked(found)
 
 
+def load_image_commands(declaration: object) -> dict[str, list[str]]:
+    """Return the commands of images that a nodes file declares (`images: {nginx: [...]}`).
+
+    Containers without a command run them with `--run-processes`. Raises `NodeSpecError`.
+    """
+    if not isinstance(declaration, str | Path) or str(declaration).isdecimal():
+        return {}
+    import yaml
+
+    path = Path(declaration)
+    found: dict[str, list[str]] = {}
+    for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+        images = document.get("images") if isinstance(document, dict) and "nodes" in document else None
+        for image, command in (images or {}).items():
+            if not isinstance(command, list) or not command:
+                raise NodeSpecError(f"{path}: images[{image}]: expected a command as a list of words")
+            found[str(image)] = [str(word) for word in command]
+    return found
+
+
 def _parse(entry: object, where: str) -> list[NodeSpec]:
     if not isinstance(entry, dict):
         raise NodeSpecError(f"{where}: expected a mapping with the fields of a node")
@@ -201,4 +221,11 @@ def _checked(specs: list[NodeSpec]) -> list[NodeSpec]:
     return specs
 
 
-__all__ = ["DEFAULT_CAPACITY", "NodeSpec", "NodeSpecError", "load_nodes", "numbered_nodes"]
+__all__ = [
+    "DEFAULT_CAPACITY",
+    "NodeSpec",
+    "NodeSpecError",
+    "load_image_commands",
+    "load_nodes",
+    "numbered_nodes",
+]

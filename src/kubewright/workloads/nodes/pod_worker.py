@@ -10,9 +10,10 @@ status has to be written; the kubelet then sends `status_patch`.
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Iterable
-from typing import Any, Final, Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from kubewright.api.codec import decode, encode
 from kubewright.api.times import parse_time
@@ -24,7 +25,6 @@ from .container_state import ContainerKind, ContainerState
 from .node_state import NodeState, pod_requests
 from .objects import TERMINAL_PHASES, LoopClock, Object
 from .pod_status import pod_conditions, pod_phase
-from .probe_checks import ProbeChecks
 from .resize import PodResize
 from .runtime import ContainerExit, ContainerRun, ContainerRuntime, PodIdentity
 from .settings import SimulationSettings
@@ -76,7 +76,7 @@ class PodWorker:
         self.conditions: dict[str, tuple[str, str, str, str, int]] = {}
         """Status, reason, message, transition time and observed generation, by type."""
         self.resize = PodResize(self)
-        self.probe_checks = ProbeChecks(self)
+        self.probe_checks = context.runtime.create_probes(self)
         self.starts = ContainerStarts(self)
         self._create_at = 0.0
         self._grace: float | None = None
@@ -117,6 +117,12 @@ class PodWorker:
     def is_terminating(self) -> bool:
         """Whether the deletion of the pod was processed."""
         return self.stage in ("terminating", "terminated")
+
+    @property
+    def grace_period(self) -> float:
+        """Seconds that containers have to exit."""
+        seconds = (self.pod.get("spec") or {}).get("terminationGracePeriodSeconds")
+        return 30.0 if seconds is None else float(seconds)
 
     def find(self, container: str) -> ContainerState | None:
         """Return the container of a name."""
@@ -164,7 +170,8 @@ class PodWorker:
         if behaviour.exit_after is not None:
             result = ContainerExit(behaviour.exit_code, behaviour.exit_reason, behaviour.exit_message)
             elapsed = self.context.clock.time() - container.since
-            run.timer = _call_later(max(0.0, behaviour.exit_after - elapsed), run, result)
+            delay = max(0.0, behaviour.exit_after - elapsed)
+            run.timer = asyncio.get_running_loop().call_later(delay, self.context.runtime.kill, run, result)
 
     def _adopt(self, pod: Object) -> None:
         """Continue a pod that another process has started."""
@@ -199,7 +206,12 @@ class PodWorker:
             if each.name in known:
                 each.restore(known[each.name])
                 each.since = now
-                if each.is_running and self.stage == "running":
+                if not each.is_running or self.stage != "running":
+                    continue
+                if not self.context.runtime.resumes:
+                    each.terminate(ContainerExit(255, "Unknown"), self.context.clock.stamp())
+                    self.dirty = True
+                else:
                     known_id = each.container_id
                     self.starts.run(each, self.behaviour(each))
                     each.container_id = known_id or each.container_id
@@ -266,7 +278,9 @@ class PodWorker:
         """Return the address of the pod, allocated with the first call."""
         if not self.address:
             host = (self.pod.get("spec") or {}).get("hostNetwork")
-            self.address = self.node.internal_ip if host else self.node.allocate_address()
+            self.address = self.context.runtime.pod_address or (
+                self.node.internal_ip if host else self.node.allocate_address()
+            )
         return self.address
 
     def _create_sandbox(self) -> None:
@@ -337,13 +351,14 @@ class PodWorker:
         for each in self.containers:
             wanted = each.name == container if container else each.kind == "main"
             if wanted and each.run is not None and each.is_running:
-                each.run.exited(result)
+                self.context.runtime.kill(each.run, result)
 
     def kill(self, container: ContainerState, message: str) -> None:
         """Kill a container, for example after failed probes; it is restarted by its policy."""
         self.context.event(self, "Normal", "Killing", message, self._path(container))
         if container.run is not None:
-            container.run.exited(ContainerExit(137, "Error"))
+            result = ContainerExit(137, "Error")
+            self.context.runtime.kill(container.run, result, grace_period=self.grace_period)
 
     def fail(self, reason: str, message: str) -> None:
         """Stop all containers and set the phase to Failed."""
@@ -368,7 +383,7 @@ class PodWorker:
                     self, "Normal", "Killing", f"Stopping container {each.name}", self._path(each)
                 )
                 if kill:
-                    each.run.exited(ContainerExit(137))
+                    self.context.runtime.kill(each.run, ContainerExit(137))
             elif not each.is_terminated and not each.is_running:
                 each.restart_at = None
 
@@ -407,6 +422,8 @@ class PodWorker:
             grace = max(0.0, self._kill_by - self.context.clock.time())
             for each in reversed(running):
                 assert each.run is not None
+                if each.run.stopping:
+                    continue
                 if each.run.timer is None or each.run.behaviour.exit_after is not None:
                     self.context.runtime.stop(each.run, grace)
             running = [each for each in running if each.is_running]
@@ -429,7 +446,8 @@ class PodWorker:
         self._release()
         for each in self.containers:
             if each.run is not None and each.is_running:
-                each.run.exited(ContainerExit(137))
+                self.context.runtime.kill(each.run, ContainerExit(137))
+        self.context.runtime.release(self.identity)
         spec = self.pod.get("spec") or {}
         if self.address and self.node.pool is not None and not spec.get("hostNetwork"):
             self.node.pool.release(self.address)
@@ -452,10 +470,12 @@ class PodWorker:
     def _stop_sidecars(self) -> None:
         """Stop the sidecars after the main containers have ended."""
         for each in reversed(self.containers):
-            if each.kind == "sidecar" and each.run is not None and each.is_running:
+            run = each.run
+            if each.kind == "sidecar" and run is not None and each.is_running and not run.stopping:
                 text = f"Stopping container {each.name}"
                 self.context.event(self, "Normal", "Killing", text, self._path(each))
-                each.run.exited(ContainerExit(0))
+                run.stopping = True
+                self.context.runtime.kill(run, ContainerExit(0), grace_period=self.grace_period)
             each.restart_at = None
 
     def _set_condition(self, kind: str, status: str, reason: str = "", message: str = "") -> None:
@@ -572,12 +592,6 @@ def _condition(kind: str, status: str, reason: str, message: str, since: str, ge
 
 def _earliest(*times: float | None) -> float | None:
     return min((each for each in times if each is not None), default=None)
-
-
-def _call_later(delay: float, run: ContainerRun, result: ContainerExit) -> Any:
-    import asyncio
-
-    return asyncio.get_running_loop().call_later(delay, run.exited, result)
 
 
 __all__ = ["PodWorker", "WorkerContext"]

@@ -91,7 +91,7 @@ class PodResize:
             for name in ("cpu", "memory")
         )
         if restarts and container.run is not None and container.is_running:
-            container.run.exited(ContainerExit(137))
+            self._worker.context.runtime.kill(container.run, ContainerExit(137))
 
     def removed_conditions(self) -> list[str]:
         """Return the conditions to remove with the next write."""

@@ -19,6 +19,8 @@ from .objects import LoopClock, Object
 
 if TYPE_CHECKING:
     from .commands import FileSystem
+    from .container_state import ContainerState
+    from .pod_worker import PodWorker
 
 
 class PodIdentity(NamedTuple):
@@ -39,7 +41,24 @@ class ContainerExit(NamedTuple):
 
 
 class ContainerStartError(Exception):
-    """A container could not be started; the message is that of the runtime."""
+    """A container could not be started; the message is that of the runtime.
+
+    `reason` is that of the waiting state; `event` is the reason of the event, and `retry_after` the time to
+    the next attempt, with back-off unless given.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str = "CreateContainerError",
+        event: str = "Failed",
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.event = event
+        self.retry_after = retry_after
 
 
 @dataclass(slots=True, eq=False)
@@ -56,6 +75,14 @@ class ContainerRun:
     timer: asyncio.TimerHandle | None = None
     files: FileSystem | None = None
     ended: bool = False
+    stopping: bool = False
+    """Whether the container was asked to end."""
+    has_started: bool = True
+    """Whether the container has started completely, with its postStart hook."""
+    wake: Callable[[], None] = lambda: None
+    """Lets the kubelet check the container soon."""
+    report: Callable[[str, str, str], None] = lambda kind, reason, message: None
+    """Records an event about the container: type, reason and message."""
 
     def exited(self, result: ContainerExit) -> None:
         """Report the exit to the kubelet, once."""
@@ -122,14 +149,44 @@ ExecHandler = Callable[[ExecRequest], ExecResult | Awaitable[ExecResult]]
 PortHandler = Callable[[ByteStream], Awaitable[None]]
 
 
+class PodProbes(Protocol):
+    """The probes of the containers of one pod."""
+
+    def check(self, container: ContainerState, now: float) -> float | None:
+        """Update `started` and `ready` of a running container; return when to call it again."""
+
+
 class ContainerRuntime(Protocol):
     """Starts containers and gives access to them."""
+
+    pod_address: str
+    """The address of all pods; if empty, each pod gets one of its node."""
+    resumes: bool
+    """Whether containers continue to run when the process of the runtime ends and starts again."""
+
+    def prepare(self, pod: Object, container: Object, wake: Callable[[], None]) -> bool:
+        """Return whether `start` can be called; otherwise, `wake` is called when that changes.
+
+        Raises `ContainerStartError`.
+        """
+
+    def create_probes(self, worker: PodWorker) -> PodProbes:
+        """Return the probes of a pod."""
 
     def start(self, run: ContainerRun, pod: Object, container: Object) -> None:
         """Start a container; `run.exited` reports its end. Raises `ContainerStartError`."""
 
     def stop(self, run: ContainerRun, grace_period: float) -> None:
         """Ask a container to end, and kill it after the grace period."""
+
+    def kill(self, run: ContainerRun, result: ContainerExit, *, grace_period: float = 0.0) -> None:
+        """End a container with a result now, or by its own exit within a grace period."""
+
+    def release(self, pod: PodIdentity) -> None:
+        """Delete what belongs to a pod that does not exist any more."""
+
+    async def close(self) -> None:
+        """End all containers."""
 
     def log(self, run: ContainerRun) -> ContainerLog:
         """Return the log of a run, also after its end."""
@@ -161,10 +218,23 @@ class _PortRule:
 class SimulatedRuntime:
     """Containers that only exist in memory."""
 
+    pod_address = ""
+    resumes = True
+
     def __init__(self, clock: LoopClock) -> None:
         self._clock = clock
         self.exec_rules: list[_ExecRule] = []
         self.port_rules: list[_PortRule] = []
+
+    def prepare(self, pod: Object, container: Object, wake: Callable[[], None]) -> bool:
+        """Return true: nothing has to be prepared."""
+        return True
+
+    def create_probes(self, worker: PodWorker) -> PodProbes:
+        """Return probes with declared results."""
+        from .probe_checks import ProbeChecks
+
+        return ProbeChecks(worker)
 
     def start(self, run: ContainerRun, pod: Object, container: Object) -> None:
         """Schedule the exit of the container, if it has one."""
@@ -193,6 +263,16 @@ class SimulatedRuntime:
             run.exited(result)
         else:
             run.timer = asyncio.get_running_loop().call_later(delay, run.exited, result)
+
+    def kill(self, run: ContainerRun, result: ContainerExit, *, grace_period: float = 0.0) -> None:
+        """End a container now."""
+        run.exited(result)
+
+    def release(self, pod: PodIdentity) -> None:
+        """Do nothing: the file systems belong to the runs."""
+
+    async def close(self) -> None:
+        """Do nothing: the kubelet cancels the timers."""
 
     def log(self, run: ContainerRun) -> ContainerLog:
         """Return the log of a run."""
@@ -244,7 +324,7 @@ class SimulatedRuntime:
         for rule in self.port_rules:
             if rule.port in (0, port) and rule.selector.matches(pod):
                 if isinstance(rule.target, int):
-                    await _connect_local(rule.target, stream)
+                    await forward_to_port(rule.target, stream)
                 else:
                     await rule.target(stream)
                 return
@@ -263,7 +343,7 @@ async def _write_result(result: ExecResult, streams: ProcessStreams) -> int:
     return output.exit_code
 
 
-async def _connect_local(port: int, stream: ByteStream) -> None:
+async def forward_to_port(port: int, stream: ByteStream) -> None:
     """Copy bytes between a stream and a local port until the local side closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
 
@@ -294,7 +374,9 @@ __all__ = [
     "ExecOutput",
     "ExecRequest",
     "PodIdentity",
+    "PodProbes",
     "PortHandler",
     "ProcessStreams",
     "SimulatedRuntime",
+    "forward_to_port",
 ]

@@ -168,6 +168,7 @@ class SimulatedNodes:
             await node_informer.wait_for_sync()
             await pod_informer.wait_for_sync()
             self._running = True
+            stack.push_async_callback(self.runtime.close)
             stack.callback(self._stop_timers)
             node_informer.add_handler(self._on_node)
             stack.callback(node_informer.remove_handler, self._on_node)

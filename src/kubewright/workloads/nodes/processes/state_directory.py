@@ -1,0 +1,107 @@
+"""`StateDirectory`: the files of all containers, and what an earlier run has left behind.
+
+The directory of a run is named after its process. Processes get the path of the directory in a variable, so
+that those of a run that was killed are found, even if they have left the session of their container.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+logger = logging.getLogger(__name__)
+
+VARIABLE: Final = "KUBEWRIGHT_STATE_DIRECTORY"
+"""The variable with the path of the state directory, in all processes of containers."""
+
+
+class StateDirectory:
+    """A directory that exists as long as the runtime. Only its user can read it."""
+
+    def __init__(self, parent: Path | None = None) -> None:
+        """`parent` is a directory per user below /var/tmp unless given."""
+        # Not in /tmp, which pods often mount a volume to.
+        base = Path("/var/tmp") if os.path.isdir("/var/tmp") else Path(tempfile.gettempdir())  # noqa: S108
+        self.parent = parent if parent is not None else base / f"kubewright-{os.getuid()}"
+        self.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.parent.stat().st_uid != os.getuid():
+            raise PermissionError(f"{self.parent} belongs to another user; remove it")
+        self.path = Path(
+            tempfile.mkdtemp(prefix=f"{os.getpid()}.{_start_time(os.getpid())}.", dir=self.parent)
+        )
+        self.scratch = self.path / "root"
+        """Mount point of the root directories of containers, in their mount namespaces."""
+        self.scratch.mkdir()
+
+    def remove_stale(self) -> None:
+        """Kill the processes and delete the files of runs that have ended without `close`."""
+        for folder in list(self.parent.iterdir()):
+            owner, _, rest = folder.name.partition(".")
+            started = rest.partition(".")[0]
+            if folder == self.path or not owner.isdecimal() or _start_time(int(owner)) == started:
+                continue
+            killed = kill_processes(folder)
+            logger.info(
+                "removed containers of an earlier run", extra={"directory": str(folder), "processes": killed}
+            )
+            _remove(folder)
+
+    def pod(self, uid: str) -> Path:
+        """Return the directory of a pod."""
+        return self.path / "pods" / uid
+
+    def container(self, uid: str, name: str) -> Path:
+        """Return the directory of a container, the home and working directory of its processes."""
+        return self.pod(uid) / "containers" / name
+
+    def remove_pod(self, uid: str) -> None:
+        """Delete the files of a pod."""
+        _remove(self.pod(uid))
+
+    def close(self) -> None:
+        """Kill the processes that are left and delete all files."""
+        kill_processes(self.path)
+        _remove(self.path)
+
+
+def kill_processes(directory: Path) -> int:
+    """Kill the processes of the containers in a state directory; return their number."""
+    wanted = f"{VARIABLE}={directory}".encode()
+    count = 0
+    for process in _processes():
+        with contextlib.suppress(OSError):
+            if wanted in Path(f"/proc/{process}/environ").read_bytes().split(b"\0"):
+                os.kill(process, signal.SIGKILL)
+                count += 1
+    return count
+
+
+def _processes() -> Iterator[int]:
+    with contextlib.suppress(OSError):
+        yield from (int(name) for name in os.listdir("/proc") if name.isdecimal())
+
+
+def _start_time(process: int) -> str:
+    """Return the start time of a process, which tells processes of one number apart."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return "0" if process == os.getpid() else ""
+
+
+def _remove(folder: Path) -> None:
+    # Volumes may contain directories without write permission.
+    for parent, _, _ in os.walk(folder):
+        with contextlib.suppress(OSError):
+            os.chmod(parent, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+__all__ = ["VARIABLE", "StateDirectory", "kill_processes"]
