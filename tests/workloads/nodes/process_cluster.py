@@ -14,6 +14,8 @@ from tests.workloads.nodes.simulated_cluster import SimulatedCluster
 from kubewright.api.unstructured import Unstructured
 from kubewright.testing.server import start_test_server
 from kubewright.workloads.nodes.container_log import LogOptions
+from kubewright.workloads.nodes.processes import environment, volumes
+from kubewright.workloads.nodes.processes.handlers import CollectedStreams
 from kubewright.workloads.nodes.runtime import ContainerRun, ExecRequest
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="requires Linux")
@@ -79,6 +81,7 @@ class ProcessCluster(SimulatedCluster):
 
     async def wait_for_log(self, name: str, text: str, container: str = "app") -> str:
         """Wait until the log of a container contains a text."""
+        await self.container(name, lambda status: status.get("containerID"))
         async with asyncio.timeout(20):
             while text not in (found := await self.logs(name, container)):
                 await asyncio.sleep(0.02)
@@ -86,8 +89,6 @@ class ProcessCluster(SimulatedCluster):
 
     async def exec(self, name: str, *command: str) -> tuple[int, str]:
         """Run a command in a container; return its exit code and output."""
-        from kubewright.workloads.nodes.processes.handlers import CollectedStreams
-
         streams = CollectedStreams()
         worker = self.nodes.pods.matching(name)[0]
         request = ExecRequest(list(command), worker.pod, "app", streams)
@@ -98,6 +99,7 @@ class ProcessCluster(SimulatedCluster):
 @asynccontextmanager
 async def start_process_cluster(kind: Any = "in-process", **options: Any) -> AsyncIterator[ProcessCluster]:
     """Start a control plane with one node that runs processes."""
+    environment.CONFIG_RETRY_SECONDS = volumes.MOUNT_RETRY_SECONDS = 0.2
     async with start_test_server(kind, **{"nodes": 1, "run_processes": True, **options}) as server:
         server.nodes.settings.start_delay = 0.0
         server.nodes.settings.crash_backoff = 0.1

@@ -24,7 +24,7 @@ from .volume_sources import VolumeSources, references, uses_pod_fields
 
 logger = logging.getLogger(__name__)
 
-MOUNT_RETRY_SECONDS: Final = 2.0
+MOUNT_RETRY_SECONDS = 2.0
 """From FailedMount to the next attempt."""
 REFRESH_RETRY_SECONDS: Final = 10.0
 
