@@ -27,17 +27,17 @@ def expand(text: str, values: Mapping[str, str]) -> str:
         if mark < 0 or mark + 1 >= len(text):
             break
         found.append(text[position:mark])
-        follower = text[mark + 1]
+        next_sign = text[mark + 1]
         end = text.find(")", mark)
-        if follower == "$":
+        if next_sign == "$":
             found.append("$")
             position = mark + 2
-        elif follower == "(" and end > 0:
+        elif next_sign == "(" and end > 0:
             name = text[mark + 2 : end]
             found.append(values.get(name, f"$({name})"))
             position = end + 1
         else:
-            found.append("$" + follower)
+            found.append("$" + next_sign)
             position = mark + 2
     found.append(text[position:])
     return "".join(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ssl
 from typing import Final, NamedTuple
 
@@ -131,7 +132,7 @@ async def _connect(target: Object, container: Object) -> ActionResult:
 
 
 def _connection_error(host: str, port: int, error: OSError) -> str:
-    if isinstance(error, ConnectionRefusedError):
+    if error.errno == errno.ECONNREFUSED:
         return f"dial tcp {host}:{port}: connect: connection refused"
     return f"dial tcp {host}:{port}: {error.strerror or error}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import signal
@@ -394,7 +395,9 @@ class ProcessRuntime:
         """Connect to a port of this machine."""
         try:
             await forward_to_port(port, stream)
-        except ConnectionRefusedError:
+        except OSError as error:
+            if error.errno != errno.ECONNREFUSED:
+                raise
             raise ConnectionError(f"dial tcp4 127.0.0.1:{port}: connect: connection refused") from None
 
 
