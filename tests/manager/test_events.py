@@ -142,6 +142,14 @@ async def test_simultaneous_events_have_unique_names(client: Client, subject: Co
     assert len(await events(client)) == 9
 
 
+async def test_recorders_with_events_at_the_same_time(client: Client, subject: ConfigMap) -> None:
+    first, second = recorder(client), recorder(client)
+    for each, reason in ((first, "First"), (second, "Second")):
+        each.event(subject, "Normal", reason, "x")
+        await each.flush()
+    assert {each["reason"] for each in await events(client)} == {"First", "Second"}
+
+
 async def test_long_messages_are_truncated(client: Client, subject: ConfigMap) -> None:
     made = recorder(client)
     made.event(subject, "Normal", "Long", "x" * 5000)

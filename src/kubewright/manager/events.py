@@ -21,7 +21,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from kubewright.api.codec import to_plain
-from kubewright.api.errors import APIError, NotFound
+from kubewright.api.errors import AlreadyExists, APIError, NotFound
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject, ObjectReference
 from kubewright.api.times import format_micro_time, format_time, now_micro
@@ -42,6 +42,7 @@ MAX_CACHE_ENTRIES = 4096
 MESSAGE_LENGTH = 1024
 RECENT = 50
 QUEUE_LENGTH = 1000
+NAME_ATTEMPTS = 10
 
 
 def reference_to(obj: MetaObject | Unstructured) -> ObjectReference:
@@ -271,9 +272,16 @@ class EventRecorder:
             except NotFound:
                 self._posted.pop(key, None)
         namespace = event.about.namespace or "default"
-        self._last_stamp = max(self._last_stamp + 1, int(event.first.timestamp() * 1_000_000) * 1000)
-        name = f"{event.about.name}.{self._last_stamp:x}"
-        await self._client.create(Unstructured(self._body(name, namespace, event)))
+        for attempt in range(NAME_ATTEMPTS):
+            self._last_stamp = max(self._last_stamp + 1, int(event.first.timestamp() * 1_000_000) * 1000)
+            name = f"{event.about.name}.{self._last_stamp:x}"
+            try:
+                await self._client.create(Unstructured(self._body(name, namespace, event)))
+                break
+            except AlreadyExists:
+                # Another recorder had an event about an object of this name in the same microsecond.
+                if attempt + 1 == NAME_ATTEMPTS:
+                    raise
         entry = _StoredEvent(name, namespace, event.count, event.first)
         self._posted.pop(key, None)
         self._posted.touch(key, lambda: entry)
