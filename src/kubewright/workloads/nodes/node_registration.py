@@ -41,6 +41,7 @@ NODES: Final = "/api/v1/nodes"
 LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{LEASE_NAMESPACE}/leases"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+NOT_READY_TAINT: Final = "node.kubernetes.io/not-ready"
 RETRY_SECONDS: Final = 1.0
 _CONCURRENT: Final = 16
 _GROUPS: Final = 10
@@ -116,9 +117,24 @@ class NodeRegistration:
             created = await self.sender.send("POST", NODES, node)
         except Conflict:
             created = await self._patch_status(spec.name, node["status"])
+        created = await self._remove_startup_taint(created)
         state = self.nodes[spec.name] = NodeState(spec.name, created)
         self._status_due[spec.name] = self.clock.time() + self.settings.status_interval
         await self.renew_lease(state)
+
+    async def _remove_startup_taint(self, node: Object) -> Object:
+        """Remove the taint that the API server adds to new nodes.
+
+        The node is ready already, and the controller that would remove the taint starts with the first pod.
+        """
+        taints = (node.get("spec") or {}).get("taints") or []
+        kept = [taint for taint in taints if taint.get("key") != NOT_READY_TAINT]
+        if len(kept) == len(taints):
+            return node
+        path = f"{NODES}/{node['metadata']['name']}"
+        change = {"spec": {"taints": kept or None}}
+        updated: Object = await self.sender.send("PATCH", path, change, content_type=MERGE_PATCH)
+        return updated
 
     async def _patch_status(self, name: str, status: Object) -> Object:
         path = f"{NODES}/{name}/status"
