@@ -68,6 +68,7 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
 @click.option(
     "--port", default=0, show_default="a free port", type=click.IntRange(0, 65535), help="Port to listen on."
 )
+@click.option("--http2", is_flag=True, help="Let clients use HTTP/2; requires the extra kubewright[http2].")
 @click.option(
     "--store",
     default="memory:",
@@ -310,6 +311,7 @@ def _plane(options: dict[str, Any]) -> Any:
         for name in (
             "bind",
             "port",
+            "http2",
             "auth",
             "controllers",
             "nodes",

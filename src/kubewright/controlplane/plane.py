@@ -102,6 +102,7 @@ class ControlPlane:
         enable_admission_plugins: Iterable[str] = (),
         bind: str = "127.0.0.1",
         port: int | None = 0,
+        http2: bool = False,
         kubeconfig: str | Path | None = None,
         hosts: Sequence[str] = (),
         cert_dir: str | Path | None = None,
@@ -137,6 +138,12 @@ class ControlPlane:
         """Workload controllers, scheduler and nodes, if there are nodes."""
         self.bind = bind
         self.port = port
+        if http2:
+            from kubewright.apiserver.http.server import require_http2
+
+            require_http2()
+        self.http2 = http2
+        """Whether clients can negotiate HTTP/2."""
         self.hosts = tuple(hosts)
         self.cert_dir = Path(cert_dir) if cert_dir is not None else None
         self.front_proxy = front_proxy
@@ -427,6 +434,7 @@ class ControlPlane:
             certificate=self.serving,
             authority=self.authority,
             client_authorities=(self.client_authorities, self.front_proxy.client_ca),
+            http2=self.http2,
         )
         await self.front.start()
         self.port = self.front.port

@@ -1,5 +1,6 @@
 """HTTPS server: connections, requests and responses, TLS.
 
+- `http2`, `http2_stream`: HTTP/2 connections and their streams.
 - `messages`: `HTTPRequest` and `HTTPResponse`, independent of the HTTP library.
 - `request_info`: verb, group, version, resource and name of a request URL.
 - `server`: `HTTPServer`, an `APIServer` on a TLS port.

@@ -34,6 +34,8 @@ HEADER_TIMEOUT = 30.0
 BODY_GRACE = 10.0
 MINIMUM_BODY_RATE = 4096
 """Bytes per second at which bodies must arrive, after the first `BODY_GRACE` seconds."""
+GZIP_MINIMUM = 128 * 1024
+"""Longer responses are compressed if the client accepts gzip."""
 _WRITE_SIZE = 128 * 1024
 """Bytes of a long response that are written at a time."""
 _LAST_CHUNK = b"\r\n0\r\n\r\n"
@@ -72,7 +74,13 @@ class ServerConnection(RequestHandler):
         )
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start the header timeout."""
+        """Start the header timeout; switch to HTTP/2 if the client has negotiated it."""
+        upgrade = getattr(self._manager, "http2", None)
+        if upgrade is not None:
+            tls = transport.get_extra_info("ssl_object")
+            if tls is not None and tls.selected_alpn_protocol() == "h2":
+                upgrade(transport)
+                return
         super().connection_made(transport)
         timeout = self._manager.header_timeout if self._manager is not None else HEADER_TIMEOUT  # type: ignore[attr-defined]
         self._header_timer = self._loop.call_later(timeout, transport.close)
@@ -165,10 +173,15 @@ class ServerConnection(RequestHandler):
         """Return the client certificate, if there is one."""
         if not self.peer_known:
             self.peer_known = True
-            tls = self.transport.get_extra_info("ssl_object") if self.transport is not None else None
-            der = tls.getpeercert(True) if tls is not None else None
-            self.peer = PeerCertificate(der) if der else None
+            self.peer = peer_certificate(self.transport)
         return self.peer
+
+
+def peer_certificate(transport: asyncio.BaseTransport | None) -> PeerCertificate | None:
+    """Return the certificate of the client of a TLS connection, if it has sent one."""
+    tls = transport.get_extra_info("ssl_object") if transport is not None else None
+    der = tls.getpeercert(True) if tls is not None else None
+    return PeerCertificate(der) if der else None
 
 
 def _after(messages: Iterable[tuple[Any, Any]], payload: StreamReader) -> int:
@@ -183,6 +196,8 @@ class Listener(web.Server):
     """Factory of `ServerConnection`s."""
 
     header_timeout = HEADER_TIMEOUT
+    http2: Callable[[asyncio.BaseTransport], None] | None = None
+    """Serves a connection as HTTP/2, if clients can negotiate it."""
 
     def __call__(self) -> RequestHandler:
         """Return a new connection."""
@@ -246,7 +261,7 @@ class PiecewiseResponse(_SentResponse):
         response = self._response
         batch: list[bytes | memoryview] = [_head(response, response.length, not self._keep_alive)]
         size = 0
-        for piece in _limited(response.pieces or (response.body,)):
+        for piece in limited_pieces(response.pieces or (response.body,)):
             batch.append(piece)
             size += len(piece)
             if size > _WRITE_SIZE:
@@ -278,7 +293,7 @@ class StreamedResponse(_SentResponse):
             await self._write(b"0\r\n\r\n", None)
 
 
-def _limited(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+def limited_pieces(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
     """Split pieces of more than `_WRITE_SIZE` bytes."""
     for piece in pieces:
         if len(piece) <= _WRITE_SIZE:
@@ -291,24 +306,31 @@ def _limited(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryvie
 
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 _LINE_BREAKS = str.maketrans({"\r": " ", "\n": " "})
-_WITHOUT_BODY = (204, 304)
+NO_BODY = (204, 304)
+"""Status codes of responses without a body."""
 _CHUNKED = "Transfer-Encoding: chunked\r\n"
 _date: tuple[int, str] = (0, "")
 
 
-def _head(response: HTTPResponse, length: int | None, close: bool, *, chunked: bool = False) -> bytes:
-    """Return status line and headers."""
+def http_date() -> str:
+    """Return the value of the `Date` header."""
     global _date
     now = int(time.time())
     if _date[0] != now:
         _date = (now, formatdate(now, usegmt=True))
+    return _date[1]
+
+
+def _head(response: HTTPResponse, length: int | None, close: bool, *, chunked: bool = False) -> bytes:
+    """Return status line and headers."""
+    date = http_date()
     status = response.status
     framing = f"Content-Length: {length}\r\n" if length is not None else _CHUNKED if chunked else ""
     lines = [
         f"HTTP/1.1 {status} {_REASONS.get(status, '')}\r\n"
-        f"Content-Type: {response.content_type}\r\n{framing}Date: {_date[1]}\r\n"
-        if status not in _WITHOUT_BODY
-        else f"HTTP/1.1 {status} {_REASONS.get(status, '')}\r\nDate: {_date[1]}\r\n"
+        f"Content-Type: {response.content_type}\r\n{framing}Date: {date}\r\n"
+        if status not in NO_BODY
+        else f"HTTP/1.1 {status} {_REASONS.get(status, '')}\r\nDate: {date}\r\n"
     ]
     for name, value in response.headers.items():
         for each in (value,) if isinstance(value, str) else value:
@@ -376,13 +398,14 @@ def body_reader(native: web.BaseRequest, *, grace: float = BODY_GRACE) -> Callab
             chunks.append(chunk)
         body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         if native.headers.get("Content-Encoding", "").lower() == "gzip":
-            body = _gunzip(body, limit)
+            body = decompress(body, limit)
         return body
 
     return read
 
 
-def _gunzip(body: bytes, limit: int) -> bytes:
+def decompress(body: bytes, limit: int) -> bytes:
+    """Decompress a gzip body of at most `limit` bytes."""
     reader = zlib.decompressobj(31)
     try:
         plain = reader.decompress(body, limit + 1)
@@ -399,6 +422,13 @@ def compress(body: bytes) -> bytes:
     """Compress a body with gzip, fast."""
     writer = zlib.compressobj(1, zlib.DEFLATED, 31)
     return writer.compress(body) + writer.flush()
+
+
+async def compress_response(response: HTTPResponse) -> None:
+    """Compress the body of a response with gzip, in a thread."""
+    response.body = await asyncio.get_running_loop().run_in_executor(None, compress, response.body)
+    response.headers["Content-Encoding"] = "gzip"
+    response.headers["Vary"] = "Accept-Encoding"
 
 
 def response_headers(response: HTTPResponse) -> CIMultiDict[str]:

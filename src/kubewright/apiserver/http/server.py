@@ -1,4 +1,4 @@
-"""HTTPS server: HTTP/1.1 over TLS, on aiohttp's low-level server.
+"""HTTPS server: HTTP/1.1 over TLS, on aiohttp's low-level server, and HTTP/2 on h2.
 
     async with serve(server, port=6443) as https:
         https.write_kubeconfig("kubeconfig")
@@ -6,6 +6,7 @@
 aiohttp's router and middlewares are not used: a connection turns bytes into an `HTTPRequest`, calls
 `APIServer.handle` and writes the `HTTPResponse`. Connections without a request within the header timeout are
 closed, bodies over the limit are rejected, responses over 128 KiB are compressed if the client accepts gzip.
+With `http2`, clients can negotiate HTTP/2, which `HTTP2Connection` serves through the same pipeline.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import importlib.util
 import logging
 import signal
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from aiohttp import HttpVersion10, HttpVersion11, web
 
@@ -34,6 +36,7 @@ from kubewright.apiserver.server import APIServer
 from .client_certificates import request_client_certificates
 from .connection import (
     BODY_GRACE,
+    GZIP_MINIMUM,
     HEADER_TIMEOUT,
     CompleteResponse,
     Listener,
@@ -42,7 +45,7 @@ from .connection import (
     StreamedResponse,
     WebSocketAdapter,
     body_reader,
-    compress,
+    compress_response,
     response_headers,
 )
 from .messages import HTTPRequest, HTTPResponse
@@ -56,9 +59,11 @@ from .tls import (
 )
 from .upgrade import run_tunnel
 
+if TYPE_CHECKING:
+    from .http2 import HTTP2Connection
+
 logger = logging.getLogger("kubewright.apiserver")
 
-GZIP_MINIMUM = 128 * 1024
 KEEPALIVE = 180.0
 STALL_TIMEOUT = 60.0
 MAX_UNSENT_BYTES = 1024**3
@@ -79,6 +84,9 @@ class HTTPSettings(TypedDict, total=False):
     hosts: tuple[str, ...]
     client_authorities: tuple[bytes, ...]
     header_timeout: float
+    stall_timeout: float
+    max_unsent_bytes: int
+    http2: bool
 
 
 class HTTPServer:
@@ -98,10 +106,12 @@ class HTTPServer:
         body_grace: float = BODY_GRACE,
         stall_timeout: float = STALL_TIMEOUT,
         max_unsent_bytes: int = MAX_UNSENT_BYTES,
+        http2: bool = False,
     ) -> None:
         """`body_grace`: seconds after which bodies must arrive at a minimum rate. `stall_timeout`: seconds in
         which a client must read the next part of a long response. `max_unsent_bytes`: limit of all long
-        responses that clients have not read yet; above it, requests get 429."""
+        responses that clients have not read yet; above it, requests get 429. `http2`: whether clients can
+        negotiate HTTP/2; it needs the extra `kubewright[http2]`."""
         self.server = server
         self.host = host
         self.port = port
@@ -125,6 +135,10 @@ class HTTPServer:
         self.max_unsent_bytes = max_unsent_bytes
         self.unsent = FairLimit()
         """Bytes of long responses that clients have not read yet."""
+        if http2:
+            require_http2()
+        self.http2 = http2
+        self.http2_connections: set[HTTP2Connection] = set()
         self._listener: Listener | None = None
         self._context: ssl.SSLContext | None = None
         self._reloading: asyncio.Task[None] | None = None
@@ -208,8 +222,10 @@ class HTTPServer:
             lingering_time=5.0,
         )
         listener.header_timeout = self.header_timeout
+        if self.http2:
+            listener.http2 = self._serve_http2
         context = self._context = server_context(
-            self.certificate, request_certificates=bool(self.client_authorities)
+            self.certificate, request_certificates=bool(self.client_authorities), http2=self.http2
         )
         try:
             self._sockets = await loop.create_server(
@@ -231,6 +247,8 @@ class HTTPServer:
         if self._sockets is not None:
             self._sockets.close()
             self._sockets = None
+        if self.http2_connections:
+            await asyncio.gather(*(each.shutdown(grace) for each in self.http2_connections))
         if self._listener is not None:
             await self._listener.shutdown(grace)
             self._listener = None
@@ -280,6 +298,14 @@ class HTTPServer:
         }
         write_private(Path(path), to_yaml(config))
 
+    def _serve_http2(self, transport: asyncio.BaseTransport) -> None:
+        """Serve a connection on which the client has negotiated HTTP/2."""
+        from .http2 import HTTP2Connection
+
+        connection = HTTP2Connection(self, asyncio.get_running_loop())
+        cast(asyncio.Transport, transport).set_protocol(connection)
+        connection.connection_made(transport)
+
     async def _handle(self, native: web.BaseRequest) -> web.StreamResponse:
         connection = native.protocol
         assert isinstance(connection, ServerConnection)
@@ -320,16 +346,13 @@ class HTTPServer:
         connection: ServerConnection,
     ) -> web.StreamResponse:
         """Write a long body; it is counted until the client has read it."""
-        user: User = getattr(request, "user", None) or anonymous()
-        length = response.length
-        limit = 0 if MASTERS in user.groups else self.max_unsent_bytes
         try:
-            self.unsent.acquire(user.name, length, limit=limit)
+            count = self.count_unsent(request, response.length)
         except TooManyRequests as error:
             return await self._write_short(native, status_response(request, error))
-        try:
+        with count:
             if "gzip" in native.headers.get("Accept-Encoding", ""):
-                await self._compress(response)
+                await compress_response(response)
             if response.length <= _COMPLETE_LIMIT:
                 return await self._write_short(native, response)
             result = PiecewiseResponse(response, connection, close=self._closes(native))
@@ -338,13 +361,18 @@ class HTTPServer:
             except ConnectionError:
                 logger.debug("client disconnected", extra={"path": native.path})
             return result
-        finally:
-            self.unsent.release(user.name, length)
 
-    async def _compress(self, response: HTTPResponse) -> None:
-        response.body = await asyncio.get_running_loop().run_in_executor(None, compress, response.body)
-        response.headers["Content-Encoding"] = "gzip"
-        response.headers["Vary"] = "Accept-Encoding"
+    def count_unsent(self, request: HTTPRequest, length: int) -> contextlib.ExitStack:
+        """Count a long response until the end of the returned context.
+
+        Raises `TooManyRequests` at the limit.
+        """
+        user: User = getattr(request, "user", None) or anonymous()
+        limit = 0 if MASTERS in user.groups else self.max_unsent_bytes
+        self.unsent.acquire(user.name, length, limit=limit)
+        released = contextlib.ExitStack()
+        released.callback(self.unsent.release, user.name, length)
+        return released
 
     async def _write_short(self, native: web.BaseRequest, response: HTTPResponse) -> web.StreamResponse:
         body = response.body
@@ -353,7 +381,7 @@ class HTTPServer:
             and "Content-Encoding" not in response.headers
             and "gzip" in native.headers.get("Accept-Encoding", "")
         ):
-            await self._compress(response)
+            await compress_response(response)
             body = response.body
         if len(body) <= _COMPLETE_LIMIT and native.version == HttpVersion11:
             return CompleteResponse(response, body, close=self._closes(native))
@@ -406,6 +434,12 @@ class HTTPServer:
         finally:
             await result.close()
         return result
+
+
+def require_http2() -> None:
+    """Raise `ValueError` if the library for HTTP/2 is not installed."""
+    if importlib.util.find_spec("h2") is None:
+        raise ValueError("HTTP/2 needs the h2 library: pip install 'kubewright[http2]'")
 
 
 def _trim_tls_buffers() -> None:

@@ -188,11 +188,16 @@ def is_issued_by(certificate: bytes, authority: bytes) -> bool:
     return False
 
 
-def server_context(pair: KeyPair, *, request_certificates: bool = False) -> ssl.SSLContext:
-    """Return a TLS 1.2+ context; with `request_certificates`, clients may send one, which is not verified."""
+def server_context(
+    pair: KeyPair, *, request_certificates: bool = False, http2: bool = False
+) -> ssl.SSLContext:
+    """Return a TLS 1.2+ context; with `request_certificates`, clients may send one, which is not verified.
+
+    With `http2`, clients can negotiate it.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
+    context.set_alpn_protocols(["h2", "http/1.1"] if http2 else ["http/1.1"])
     load_key_pair(context, pair)
     if request_certificates:
         request_client_certificates(context)
