@@ -15,18 +15,17 @@ from tests.workloads.nodes.process_cluster import ProcessCluster, linux_only, st
 
 from kubewright.workloads.nodes.processes import runtime as runtime_module
 from kubewright.workloads.nodes.processes.atomic_directory import AtomicDirectory, FileContent
-from kubewright.workloads.nodes.processes.launch import detect_namespaces
+from kubewright.workloads.nodes.processes.launch import is_supported
 
 pytestmark = linux_only
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
-@pytest.fixture(params=["namespaces", "links"])
+@pytest.fixture(params=["mount", "user", ""], ids=["mount-namespace", "user-namespace", "links"])
 async def cluster(request: Any, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ProcessCluster]:
-    if request.param == "links":
-        monkeypatch.setattr(runtime_module, "detect_namespaces", lambda: "")
-    elif not detect_namespaces():
-        pytest.skip("mount namespaces are not available")
+    if request.param and not is_supported(request.param):
+        pytest.skip(f"{request.param} namespaces are not available")
+    monkeypatch.setattr(runtime_module, "detect_namespaces", lambda: request.param)
     async with start_process_cluster() as started:
         yield started
 

@@ -227,6 +227,28 @@ async def test_init_containers_sidecars_and_shared_volume(cluster: ProcessCluste
     assert status["initContainerStatuses"][1]["state"]["terminated"]["exitCode"] == 0
 
 
+async def test_crash_of_a_process(cluster: ProcessCluster) -> None:
+    await cluster.run_pod("app", "sleep", "60")
+    await cluster.wait_ready("app")
+    process = cluster.nodes.runtime.process_of(cluster.current_run("app"))  # type: ignore[attr-defined]
+    assert cluster.nodes.pods.crash("app", exit_code=42) == 1
+    found = await cluster.container("app", lambda status: status["restartCount"] == 1 and status["ready"])
+    assert found["lastState"]["terminated"]["exitCode"] == 42
+    await process.ended.wait()
+
+
+async def test_containers_are_restarted_with_the_control_plane(tmp_path: Path) -> None:
+    store = f"sqlite:{tmp_path / 'cluster.db'}"
+    async with start_process_cluster(store=store) as cluster:
+        await cluster.run_pod("app", "sleep", "60")
+        await cluster.wait_ready("app")
+    async with start_process_cluster(store=store) as cluster:
+        found = await cluster.container("app", lambda status: status["restartCount"] == 1 and status["ready"])
+        terminated = found["lastState"]["terminated"]
+        assert (terminated["exitCode"], terminated["reason"]) == (255, "Unknown")
+        assert cluster.current_run("app").ended is False
+
+
 # Termination
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from .behaviour import ContainerBehaviour
@@ -96,7 +95,8 @@ class ContainerStarts:
             container.restarts += 1
             if container.is_terminated:
                 container.last_state = container.state
-        self._report_image(container, path)
+        if worker.context.runtime.uses_images:
+            self._report_image(container, path)
         try:
             self.run(container, behaviour)
         except ContainerStartError as error:
@@ -120,18 +120,10 @@ class ContainerStarts:
             container.container_id,
             behaviour,
             lambda result: self._worker.exited(container, result),
-            wake=lambda: context.wake(self._worker),
-            report=self._reporter(container),
+            kubelet=_RunOwner(self._worker, container),
         )
         container.previous_run, container.run = container.run, run
         context.runtime.start(run, self._worker.pod, self._container_spec(container.name))
-
-    def _reporter(self, container: ContainerState) -> Callable[[str, str, str], None]:
-        def report(kind: str, reason: str, message: str) -> None:
-            worker = self._worker
-            worker.context.event(worker, kind, reason, message, worker.container_path(container))
-
-        return report
 
     def _fail_start(self, container: ContainerState, error: ContainerStartError, now: float) -> float:
         """Show why a container cannot be started; return when to try again."""
@@ -191,6 +183,23 @@ class ContainerStarts:
             f"Image size: {image_size(image)} bytes."
         )
         self._worker.context.event(self._worker, "Normal", "Pulled", text, path)
+
+
+class _RunOwner:
+    """Receives the reports of a run."""
+
+    __slots__ = ("_container", "_worker")
+
+    def __init__(self, worker: PodWorker, container: ContainerState) -> None:
+        self._worker = worker
+        self._container = container
+
+    def wake(self) -> None:
+        self._worker.context.wake(self._worker)
+
+    def report(self, kind: str, reason: str, message: str) -> None:
+        path = self._worker.container_path(self._container)
+        self._worker.context.event(self._worker, kind, reason, message, path)
 
 
 def format_delay(seconds: float) -> str:

@@ -61,6 +61,16 @@ class ContainerStartError(Exception):
         self.retry_after = retry_after
 
 
+class RunOwner(Protocol):
+    """The part of the kubelet that a run of a container uses."""
+
+    def wake(self) -> None:
+        """Check the container soon."""
+
+    def report(self, kind: str, reason: str, message: str) -> None:
+        """Record an event about the container."""
+
+
 @dataclass(slots=True, eq=False)
 class ContainerRun:
     """One run of a container; a restart is another run."""
@@ -79,10 +89,18 @@ class ContainerRun:
     """Whether the container was asked to end."""
     has_started: bool = True
     """Whether the container has started completely, with its postStart hook."""
-    wake: Callable[[], None] = lambda: None
-    """Lets the kubelet check the container soon."""
-    report: Callable[[str, str, str], None] = lambda kind, reason, message: None
-    """Records an event about the container: type, reason and message."""
+    kubelet: RunOwner | None = None
+    """What the run reports to, except for its exit."""
+
+    def wake(self) -> None:
+        """Let the kubelet check the container soon."""
+        if self.kubelet is not None:
+            self.kubelet.wake()
+
+    def report(self, kind: str, reason: str, message: str) -> None:
+        """Record an event about the container."""
+        if self.kubelet is not None:
+            self.kubelet.report(kind, reason, message)
 
     def exited(self, result: ContainerExit) -> None:
         """Report the exit to the kubelet, once."""
@@ -161,6 +179,8 @@ class ContainerRuntime(Protocol):
 
     pod_address: str
     """The address of all pods; if empty, each pod gets one of its node."""
+    uses_images: bool
+    """Whether images are reported as pulled."""
     resumes: bool
     """Whether containers continue to run when the process of the runtime ends and starts again."""
 
@@ -219,6 +239,7 @@ class SimulatedRuntime:
     """Containers that only exist in memory."""
 
     pod_address = ""
+    uses_images = True
     resumes = True
 
     def __init__(self, clock: LoopClock) -> None:

@@ -62,26 +62,27 @@ class Launched(NamedTuple):
     """Done when the command is executed (with an empty text), or could not be."""
 
 
-@cache
 def detect_namespaces() -> Namespaces:
     """Return how mount namespaces can be created by this process; it takes some milliseconds."""
+    if os.geteuid() == 0 and is_supported("mount"):
+        return "mount"
+    return "user" if is_supported("user") else ""
+
+
+@cache
+def is_supported(namespaces: Namespaces) -> bool:
+    """Whether this process can create namespaces."""
     if sys.platform != "linux":
-        return ""
-    candidates: tuple[Namespaces, ...] = ("mount", "user") if os.geteuid() == 0 else ("user",)
+        return False
     with tempfile.TemporaryDirectory(prefix="kubewright-") as scratch:
-        for candidate in candidates:
-            program = _PROBE.format(
-                folder=str(Path(LAUNCHER).parent), user=candidate == "user", scratch=scratch
-            )
-            done = subprocess.run(  # noqa: S603
-                [sys.executable, "-I", "-S", "-c", program],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
-            )
-            if done.returncode == 0:
-                return candidate
-    return ""
+        program = _PROBE.format(folder=str(Path(LAUNCHER).parent), user=namespaces == "user", scratch=scratch)
+        done = subprocess.run(  # noqa: S603
+            [sys.executable, "-I", "-S", "-c", program],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+    return done.returncode == 0
 
 
 def inherited_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -174,6 +175,7 @@ __all__ = [
     "Namespaces",
     "detect_namespaces",
     "inherited_environment",
+    "is_supported",
     "spawn",
     "uncovered",
 ]

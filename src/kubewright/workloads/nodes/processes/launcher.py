@@ -62,7 +62,7 @@ def bind(source: str, target: str) -> None:
 
 
 def make_readonly(target: str) -> None:
-    """Make a bind mount read-only; flags that the kernel has locked are kept."""
+    """Make a bind mount read-only; nosuid, nodev, noexec and noatime, which may be locked, are kept."""
     kept = os.statvfs(target).f_flag & (2 | 4 | 8 | 1024 | 2048)
     mount(None, target, None, MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
 

@@ -63,6 +63,7 @@ _KINDS: Final[Mapping[DataKind, GroupVersionKind]] = {
 class ProcessRuntime:
     """A `ContainerRuntime` whose containers are local processes with the rights of this process."""
 
+    uses_images = False
     resumes = False
 
     def __init__(
@@ -155,6 +156,8 @@ class ProcessRuntime:
         if key in self._prepared:
             self._prepared[key] = result
             wake()
+        else:
+            await self._release(key[0])
 
     async def _launch_spec(self, pod: Object, container: Object) -> LaunchSpec:
         uid = pod["metadata"]["uid"]
@@ -344,13 +347,13 @@ class ProcessRuntime:
         """Delete the files of a pod, after its processes have ended."""
         for key in [key for key in self._prepared if key[0] == pod.uid]:
             del self._prepared[key]
-        self.spawn(self._release(pod))
+        self.spawn(self._release(pod.uid))
 
-    async def _release(self, pod: PodIdentity) -> None:
-        volumes = self._volumes.pop(pod.uid, None)
+    async def _release(self, uid: str) -> None:
+        volumes = self._volumes.pop(uid, None)
         if volumes is not None:
             await volumes.close()
-        await asyncio.to_thread(self.state.remove_pod, pod.uid)
+        await asyncio.to_thread(self.state.remove_pod, uid)
 
     async def close(self) -> None:
         """End all processes and delete all files."""
