@@ -45,6 +45,7 @@ for example in (
     "memcached",
     "network",
     "scheduler_plugin",
+    "static_site",
 ):
     sys.path.insert(0, str(EXAMPLES / example))
 

@@ -18,6 +18,7 @@ from kubewright.scaffold import (
     Resource,
     ScaffoldLock,
     create_api,
+    create_api_from_templates,
     create_webhook,
     edit_project,
     init_project,
@@ -99,11 +100,55 @@ def add_operand(directory: Path) -> None:
     create_api(directory, Resource(group="cache", version="v1", kind="Type", image="nginx"))
 
 
+SITE = {
+    "values.schema.json": """{
+  "$schema": "http://json-schema.org/draft-07/schema#",
+  "type": "object",
+  "required": ["host", "image"],
+  "properties": {
+    "host": {"type": "string", "minLength": 3},
+    "image": {"$ref": "#/definitions/image"},
+    "port": {"type": ["integer", "string"], "default": 80}
+  },
+  "definitions": {"image": {"type": "object", "properties": {"tag": {"type": "string"}}}}
+}
+""",
+    "values.yaml": "# Image of the pods.\nimage:\n  tag: '1'\nextra: {}\n",
+    "config.yaml.j2": """apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ name }}}
+data: {host: {{ spec.host | quote }}, tag: {{ spec.image.tag | quote }}}
+""",
+}
+CHART = {
+    "Chart.yaml": "apiVersion: v2\nname: page\nversion: 0.1.0\n",
+    "values.yaml": "replicas: 2\n",
+    "templates/_helpers.tpl": '{{- define "name" }}{{ .Release.Name }}{{ end }}\n',
+    "templates/config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\n",
+}
+
+
+def add_templates(directory: Path) -> None:
+    """A project with kinds that have Jinja templates and a Helm chart instead of code."""
+    for name, files in (("site", SITE), ("chart", CHART)):
+        for path, text in files.items():
+            (directory / "sources" / name / path).parent.mkdir(parents=True, exist_ok=True)
+            (directory / "sources" / name / path).write_text(text)
+    init_project(directory, ProjectInputs(name="pages"))
+    sources = directory / "sources"
+    create_api_from_templates(directory, sources / "site", Resource(group="web", version="v1", kind="Site"))
+    edit_project(directory, {"multigroup": True})
+    page = Resource(group="press", version="v1alpha1", kind="Page", scope="Cluster")
+    create_api_from_templates(directory, sources / "chart", page)
+    create_webhook(directory, page, validation=True)
+
+
 VARIANTS = {
     "namespaced": add_namespaced,
     "groups": add_groups,
     "foreign": add_foreign_kinds,
     "operand": add_operand,
+    "templates": add_templates,
 }
 
 
@@ -203,3 +248,22 @@ def test_layout_of_several_groups(projects: Path) -> None:
     assert conversion.endswith(
         "converter.spoke(shop_v2.Shop, rules=())\nconverter.spoke(shop_v3.Shop, rules=())\n"
     )
+
+
+def test_templates_are_in_the_package_of_their_group(projects: Path) -> None:
+    root = projects / "templates"
+    files = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
+    assert {
+        "src/pages/press/page_controller.py",
+        "src/pages/press/templates/page/templates/_helpers.tpl",
+        "src/pages/web/site_controller.py",
+        "src/pages/web/templates/site/config.yaml.j2",
+        "tests/web/site_example.yaml",
+    } <= files
+    assert not any(name.startswith(("src/pages/templates", "tests/site")) for name in files)
+    types = (root / "src/pages/web/site_v1.py").read_text()
+    assert "host: Annotated[str, MinLen(3)]" in types
+    assert "port: IntOrString = 80" in types
+    assert "image: Annotated[Image, Default({})] = field(default_factory=Image)\n    " in types
+    example = (root / "tests/web/site_example.yaml").read_text()
+    assert example.endswith('spec: {"host": "example", "port": 80}\n')

@@ -51,6 +51,13 @@ from .project_changes import find_project, generate_manifests, output_option, pr
     metavar="DIR",
     help="With --from-crd: write only the modules with the types to DIR; no project is needed.",
 )
+@click.option(
+    "--template",
+    "templates",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of Jinja templates or Helm chart that objects of the kind expand to; no code is needed.",
+)
 @click.option("--controller/--no-controller", default=True, help="Whether to add a controller.")
 @click.option(
     "--image", default="", help="Operand image: add a controller with a Deployment and a Service of it."
@@ -74,6 +81,7 @@ def create_api_command(
     from_crd: str | None,
     external: bool,
     types_only: Path | None,
+    templates: Path | None,
     image_command: str,
     image_port: int,
     generates: bool,
@@ -82,12 +90,14 @@ def create_api_command(
 ) -> None:
     """Add a kind to the project, or a further version of a kind that it has.
 
-    A further version starts as a copy of the existing one, with a conversion between them.
+    With --template, the spec has the fields of values.yaml and values.schema.json in the folder. A further
+    version of a kind starts as a copy of the existing one, with a conversion between them.
 
     \b
     Example:
       kubewright create api --group store --version v1 --kind Shop
       kubewright create api --group cache --version v1 --kind Memcached --image memcached:1.6
+      kubewright create api --group web --version v1 --kind Site --template templates/
       kubewright create api --group apps --version v1 --kind Deployment --no-resource
       kubewright create api --from-crd certificates.yaml --external
       kubectl get crd certificates.cert-manager.io -o yaml | kubewright create api --from-crd -
@@ -97,6 +107,12 @@ def create_api_command(
         return
     if external or types_only is not None:
         raise click.UsageError("--external and --types-only require --from-crd")
+    if templates is not None:
+        if not own or external_type or options["image"] or not options["controller"]:
+            raise click.UsageError(
+                "--template excludes --image, --no-resource, --external-type and --no-controller"
+            )
+        options["version"] = options["version"] or "v1alpha1"
     for name in ("version", "kind"):
         if not options[name]:
             raise click.UsageError(f"Missing option '--{name}'.")
@@ -107,7 +123,13 @@ def create_api_command(
         options["origin"] = class_module(own, external_type, **options)
         directory = find_project()
         command = tuple(shlex.split(image_command))
-        changes = create_api(directory, Resource(command=command, port=image_port, **options))
+        resource = Resource(command=command, port=image_port, **options)
+        if templates is None:
+            changes = create_api(directory, resource)
+        else:
+            from kubewright.scaffold.template_api import create_api_from_templates
+
+            changes = create_api_from_templates(directory, templates, resource)
     if generates:
         generate_manifests(changes)
     print_changes(changes, output)

@@ -93,12 +93,18 @@ class RenderedKind:
         await _report(ctx, _State("Deleting", message, is_progressing=True), ctx.object.metadata.generation)
         return Result(requeue_after=DELETION_RETRY_SECONDS)
 
+    def _samples(self) -> list[dict[str, Any]]:
+        try:
+            return [] if self.folder.is_chart else self.folder.render_sample()
+        except RenderError:
+            return []  # values without defaults are required
+
     def rules(self, scheme: Scheme) -> Iterable[tuple[Rbac, bool]]:
         """Return the permissions that the templates require, and whether each is for a namespaced kind.
 
         An operator can only create roles whose permissions it has itself.
         """
-        samples = self.folder.sample_objects()
+        samples = self._samples()
         rendered = [GroupVersionKind.from_api_version(each["apiVersion"], each["kind"]) for each in samples]
         for gvk in dict.fromkeys((*self.folder.kinds(), *rendered, *self._kinds)):
             try:

@@ -229,15 +229,10 @@ class TemplateFolder:
                 found.update(dict.fromkeys(_declared_kinds(document)))
         return list(found)
 
-    def sample_objects(self, spec: Mapping[str, Any] | None = None) -> list[Manifest]:
-        """Return the objects of Jinja templates for the default values; empty if they cannot be rendered."""
-        if self.is_chart:
-            return []
+    def render_sample(self, spec: Mapping[str, Any] | None = None) -> list[Manifest]:
+        """Return the objects of Jinja templates for an object with this spec, by default an empty one."""
         metadata = {"name": "sample", "namespace": "default", "uid": "", "generation": 1}
-        try:
-            return self._render_jinja({"metadata": metadata}, merge_values(self.defaults, spec or {}))
-        except RenderError:
-            return []
+        return self._render_jinja({"metadata": metadata}, merge_values(self.defaults, spec or {}))
 
 
 def merge_values(defaults: Any, values: Any) -> Any:

@@ -15,6 +15,7 @@ it from the types and the settings.
 - `files`: `Changes`, and writing of rendered files
 - `init`, `api`, `webhook`, `edit`: the commands
 - `upgrade`: merges newer templates into a project; `merge`: three-way merge of texts
+- `template_api`: kinds with templates instead of code; `values_schema`: their fields from `values.yaml`
 - `layout`: moves modules between the layouts with one and with several API groups
 - `python_edits`: adds imports and definitions to a module
 - `toml_edits`: sets single keys of a TOML file

@@ -13,6 +13,7 @@ from .init import init_project as init_project
 from .inputs import ProjectInputs as ProjectInputs
 from .inputs import Resource as Resource
 from .lock import ScaffoldLock as ScaffoldLock
+from .template_api import create_api_from_templates as create_api_from_templates
 from .templates import TemplatePlugin as TemplatePlugin
 from .upgrade import FileUpgrade as FileUpgrade
 from .upgrade import UpgradePlan as UpgradePlan

@@ -36,6 +36,7 @@ def create_api(directory: Path, resource: Resource) -> Changes:
             storage=False,
             controller=False,
             image="",
+            renderer="",
             plural=versions[0].plural,
             scope=versions[0].scope,
         )

@@ -19,6 +19,7 @@ from .errors import ScaffoldError
 
 License = Literal["apache2", "mit", "none"]
 Scope = Literal["Namespaced", "Cluster"]
+Renderer = Literal["", "jinja", "helm"]
 
 _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _DOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -128,6 +129,10 @@ class Resource:
     command: tuple[str, ...] = ()
     port: int = 8080
     run_as_user: int = 1001
+    renderer: Renderer = ""
+    """What renders the templates of the kind; empty for a controller in Python."""
+    sample: str = ""
+    """Spec of the test object of a kind with templates, as JSON; empty for a spec without required fields."""
     storage: bool = True
     """Whether this is the first version of its kind, which is the storage version and the hub."""
     controller_name: str = ""
@@ -144,6 +149,8 @@ class Resource:
         if self.group and not _DOMAIN.fullmatch(self.group):
             raise ScaffoldError(f"group {self.group!r} is not a lower-case name such as store")
         classes = _CLASSES | _OPERAND_CLASSES if self.image else _CLASSES
+        if self.renderer:
+            classes |= {"Path"}
         if not self.origin and self.kind in classes:
             raise ScaffoldError(
                 f"the module of a kind {self.kind} would import another class of that name; "

@@ -53,6 +53,12 @@ def module_file(project: ProjectInputs, resource: Resource, module: str) -> str:
     return f"src/{project.package}/{group}{module}.py"
 
 
+def template_folder(project: ProjectInputs, resource: Resource) -> str:
+    """Return the folder with the templates of a kind."""
+    group = f"{resource.group_package}/" if project.multigroup else ""
+    return f"src/{project.package}/{group}templates/{resource.stem}"
+
+
 def change_layout(writer: FileWriter, *, multigroup: bool) -> None:
     """Move the modules of all kinds to the other layout, and rewrite the imports of the project."""
     project = writer.lock.project
@@ -64,7 +70,11 @@ def change_layout(writer: FileWriter, *, multigroup: bool) -> None:
             "--multigroup has one"
         )
     moves = _moves(writer, project, new_project)
-    modules = {_module(old): _module(new) for old, new in moves.items() if old.startswith("src/")}
+    modules = {
+        _module(old): _module(new)
+        for old, new in moves.items()
+        if old.endswith(".py") and old.startswith("src/")
+    }
     for path in sorted(_python_files(writer)):
         target = moves.get(path, path)
         text = writer.read(path) or ""
@@ -76,6 +86,9 @@ def change_layout(writer: FileWriter, *, multigroup: bool) -> None:
             writer.move(path, target, new_text)
         else:
             writer.replace(path, new_text)
+    for path, target in moves.items():
+        if not path.endswith(".py"):
+            writer.move(path, target, writer.read(path) or "")
     writer.lock.project = new_project
     for resource in writer.lock.resources:
         package = replace(project, multigroup=True)
@@ -111,6 +124,15 @@ def _moves(writer: FileWriter, old: ProjectInputs, new: ProjectInputs) -> dict[s
             for path in (writer.directory / before).glob(f"{prefix}{resource.stem}_*.py"):
                 if _belongs_to(path.stem.removeprefix(prefix), resource):
                     moves[f"{before}/{path.name}"] = f"{after}/{path.name}"
+        example = f"{resource.stem}_example.yaml"
+        sources = [f"tests/{resource.group_package}/" if each.multigroup else "tests/" for each in (old, new)]
+        if resource.renderer and (writer.directory / sources[0] / example).is_file():
+            moves[sources[0] + example] = sources[1] + example
+        old_folder, new_folder = template_folder(old, resource), template_folder(new, resource)
+        for path in (writer.directory / old_folder).rglob("*"):
+            if resource.renderer and path.is_file():
+                name = path.relative_to(writer.directory / old_folder).as_posix()
+                moves[f"{old_folder}/{name}"] = f"{new_folder}/{name}"
     return moves
 
 

@@ -56,7 +56,7 @@ def render_api(
 
     `installs_crd` is for a class of another module whose CRD this project installs.
     """
-    name = "image" if resource.image else "api"
+    name = "image" if resource.image else "template" if resource.renderer else "api"
     return name, _render(name, project, resource, installs_crd=installs_crd)
 
 

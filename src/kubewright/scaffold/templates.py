@@ -1,10 +1,11 @@
 """Render template sets.
 
 A template set is a directory of jinja2 templates: `init` for a project, `api` for a kind, `image` for a kind
-with an operand Deployment, `webhook` and `conversion`. The path of a template is that of the generated file,
-with the suffix `.j2` and fields in braces: `src/{package}/{group}/{stem}_controller.py.j2`. An empty field
-removes its part of the path. A template that renders to nothing generates no file. The imports of Python
-files are sorted, so that templates need not depend on the order of names.
+with an operand Deployment, `template` for a kind with templates of its own, `webhook` and `conversion`. The
+path of a template is that of the generated file, with the suffix `.j2` and fields in braces:
+`src/{package}/{group}/{stem}_controller.py.j2`. An empty field removes its part of the path. A template that
+renders to nothing generates no file. The imports of Python files are sorted, so that templates need not
+depend on the order of names.
 
 Templates have the variables `project` (`ProjectInputs`), `resource` (`Resource`), `kubewright` (the version)
 and those that commands add. `group` is the package of the API group in a project with several groups, and
