@@ -283,9 +283,15 @@ class APIServerApp:
         """The classes of all served kinds and versions."""
         return [kind for declared in self.resources.values() for kind in declared.kinds]
 
-    def served_kinds(self) -> Iterable[GroupKind]:
-        """Return the kinds that this server serves, for which there are no CRDs."""
-        return list(self.resources)
+    @property
+    def storage(self) -> str:
+        """URL of the storage."""
+        return self.settings.storage
+
+    @property
+    def group_priority(self) -> int:
+        """`groupPriorityMinimum` of the APIServices."""
+        return self.settings.group_priority
 
     def group_versions(self) -> list[tuple[str, str]]:
         """Return the served groups and versions."""

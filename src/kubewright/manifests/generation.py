@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from kubewright.api.declarations import resource_info
+from kubewright.api.declarations import Rbac, resource_info
 from kubewright.api.objects import Object
 from kubewright.schema.generation.errors import DeclarationError, Problem
 from kubewright.schema.generation.from_types import Options
@@ -97,10 +97,11 @@ def generate(
 def _add_roles_and_webhooks(
     manifests: Manifests, project: Project, role_name: str, problems: list[Problem]
 ) -> None:
+    served = {id(each.app): each.app for each in project.api_servers}.values()
+    of_servers = [rule for app in served for rule in app.server_declarations() if isinstance(rule, Rbac)]
     bound = [rule for rule in project.permissions if rule.service_account]
-    roles = build_roles(
-        [rule for rule in project.permissions if not rule.service_account], role_name, problems
-    )
+    unbound = [rule for rule in project.permissions if not rule.service_account]
+    roles = build_roles([*unbound, *of_servers], role_name, problems)
     if roles:
         manifests.files["rbac/role.yaml"] = to_yaml(roles)
     if bound:

@@ -82,6 +82,55 @@ class OperatorReference:
         return self.module if self.attribute == "operator" else f"{self.module}:{self.attribute}"
 
 
+@runtime_checkable
+class DeployableAPIServer(Protocol):
+    """An extension API server, which serves kinds without CRDs."""
+
+    name: str
+
+    @property
+    def service(self) -> str:
+        """Name of its Service."""
+        ...
+
+    @property
+    def storage(self) -> str:
+        """URL of its storage."""
+        ...
+
+    @property
+    def group_priority(self) -> int:
+        """`groupPriorityMinimum` of its APIServices."""
+        ...
+
+    @property
+    def kinds(self) -> Sequence[type[Object]]:
+        """The classes of all served kinds and versions."""
+        ...
+
+    def group_versions(self) -> Sequence[tuple[str, str]]:
+        """Return the served groups and versions."""
+        ...
+
+    def server_declarations(self, deployment: OperatorDeployment | None = None) -> Iterable[Declaration]:
+        """Return the RBAC rules of the server, beside those to delegate authentication."""
+        ...
+
+
+@dataclass(frozen=True)
+class APIServerReference:
+    """An API server of the project, and where `kubewright run` finds it."""
+
+    module: str
+    attribute: str
+    app: DeployableAPIServer
+
+    @property
+    def target(self) -> str:
+        """The argument of `kubewright run`."""
+        return f"{self.module}:{self.attribute}"
+
+
 @dataclass
 class Project:
     """Declarations of some modules, in the order in which they were found."""
@@ -93,6 +142,7 @@ class Project:
     converted: set[GroupKind] | None = None
     """Kinds that operators of the project convert; `None` if the project has no operator."""
     operators: list[OperatorReference] = field(default_factory=list)
+    api_servers: list[APIServerReference] = field(default_factory=list)
     modules: list[ModuleType] = field(default_factory=list)
 
 
@@ -127,6 +177,8 @@ def read_project(modules: Iterable[ModuleType], *, deployment: OperatorDeploymen
         for attribute, value in list(vars(module).items()):
             if isinstance(value, DeployableOperator) and not isinstance(value, type):
                 project.operators.append(OperatorReference(module.__name__, attribute, value))
+            if isinstance(value, DeployableAPIServer) and not isinstance(value, type):
+                project.api_servers.append(APIServerReference(module.__name__, attribute, value))
             if id(value) in seen:
                 continue
             if is_resource(value) and value.__module__ in homes:
@@ -140,6 +192,9 @@ def read_project(modules: Iterable[ModuleType], *, deployment: OperatorDeploymen
                 if id(declaration) not in seen:
                     seen.add(id(declaration))
                     _add(project, declaration)
+    for reference in project.api_servers:
+        for kind in reference.app.kinds:
+            project.kinds.pop(resource_info(kind).gvk.group_kind, None)
     return project
 
 

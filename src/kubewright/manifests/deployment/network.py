@@ -34,15 +34,16 @@ def webhook_service(names: DeploymentNames) -> Manifest:
 def metrics_policy(names: DeploymentNames) -> Manifest:
     """Return the policy for scrapes, from namespaces with the label `metrics: enabled`."""
     source = {"namespaceSelector": {"matchLabels": {"metrics": "enabled"}}}
-    return _policy(names, "metrics", {"from": [source], "ports": [{"port": METRICS_PORT, "protocol": "TCP"}]})
+    return policy(names, "metrics", {"from": [source], "ports": [{"port": METRICS_PORT, "protocol": "TCP"}]})
 
 
 def webhook_policy(names: DeploymentNames) -> Manifest:
     """Return the policy for webhook requests. The API server is not a pod, so that no selector matches it."""
-    return _policy(names, "webhook", {"ports": [{"port": WEBHOOK_PORT, "protocol": "TCP"}]})
+    return policy(names, "webhook", {"ports": [{"port": WEBHOOK_PORT, "protocol": "TCP"}]})
 
 
-def _policy(names: DeploymentNames, purpose: str, rule: Manifest) -> Manifest:
+def policy(names: DeploymentNames, purpose: str, rule: Manifest) -> Manifest:
+    """Return a policy that allows traffic to the pods by one rule."""
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -79,4 +80,11 @@ def service_monitor(names: DeploymentNames, *, certificates: str, secure: bool =
     }
 
 
-__all__ = ["metrics_policy", "metrics_service", "service_monitor", "webhook_policy", "webhook_service"]
+__all__ = [
+    "metrics_policy",
+    "metrics_service",
+    "policy",
+    "service_monitor",
+    "webhook_policy",
+    "webhook_service",
+]

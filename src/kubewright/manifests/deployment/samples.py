@@ -21,6 +21,13 @@ _FORMATS: Final = {
 _MAX_DEPTH: Final = 8
 
 
+def sample_file(definition: Manifest, version: str, domain: str) -> str:
+    """Return the path of a sample object; the domain of the project is not part of it."""
+    spec = definition["spec"]
+    group = spec["group"].removesuffix(f".{domain}") if domain else spec["group"]
+    return f"samples/{group}_{version}_{spec['names']['singular']}.yaml"
+
+
 def sample(definition: Manifest, version: str) -> Manifest:
     """Return a sample object of a served version.
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kubewright.api.objects import copy_value
-from kubewright.manifests.deployment import network, webhooks
+from kubewright.manifests.deployment import apiserver, network, webhooks
 from kubewright.manifests.deployment.names import Manifest
 from kubewright.manifests.deployment.tree import DeploymentTree
+from kubewright.manifests.project import ProjectError
 from kubewright.manifests.settings import ProjectSettings
 from kubewright.manifests.yaml_output import to_compact_yaml
 
@@ -49,6 +50,11 @@ def build_chart(
     Both trees have all webhooks and metrics; `namespaced_tree` has roles for an operator that watches only
     its own namespace.
     """
+    if apiserver.SERVER in tree.objects:
+        raise ProjectError(
+            "Helm charts with an API server are not supported; use kubewright build-installer, or the "
+            "kustomization of kubewright manifests"
+        )
     builder = _ChartBuilder(settings, tree, namespaced_tree)
     chart = Chart()
     chart.user_files = {
