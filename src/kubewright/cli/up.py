@@ -57,6 +57,12 @@ def _check_network(ctx: click.Context, parameter: click.Parameter, value: str) -
     return value
 
 
+def _check_networks(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    for part in value.split(","):
+        _check_network(ctx, parameter, part.strip())
+    return value
+
+
 def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
     if value is not None and not value.absolute().parent.is_dir():
         raise click.BadParameter(f"the directory {value.parent} of {value.name} does not exist")
@@ -124,6 +130,14 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     callback=_split_list,
     metavar="A,B",
     help="Controllers to disable, with the names of kube-controller-manager; * disables all.",
+)
+@click.option(
+    "--load-balancer-range",
+    default="203.0.113.0/24",
+    show_default=True,
+    callback=_check_networks,
+    metavar="CIDR[,CIDR]",
+    help="Addresses of LoadBalancer services, with nodes; nothing listens on them.",
 )
 @click.option(
     "--disable-admission-plugins",
@@ -317,6 +331,7 @@ def _plane(options: dict[str, Any]) -> Any:
             "nodes",
             "run_processes",
             "disable_controllers",
+            "load_balancer_range",
             "disable_admission_plugins",
             "enable_admission_plugins",
             "cert_dir",

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from kubewright.apiserver.http.server import HTTPServer
     from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair
     from kubewright.client import Client
+    from kubewright.workloads.cloud.provider import CloudProvider
     from kubewright.workloads.pod_metrics import MetricsSource
     from kubewright.workloads.workloads import Workloads
 
@@ -98,6 +99,7 @@ class ControlPlane:
         nodes: int | str | Path = 0,
         run_processes: bool = False,
         disable_controllers: Iterable[str] = (),
+        load_balancer_range: str = "203.0.113.0/24",
         disable_admission_plugins: Iterable[str] = (),
         enable_admission_plugins: Iterable[str] = (),
         bind: str = "127.0.0.1",
@@ -134,6 +136,10 @@ class ControlPlane:
         """Whether the commands of containers run as processes of this machine."""
         self.disabled_controllers = frozenset(disable_controllers)
         check_controller_names(self.disabled_controllers)
+        self.load_balancer_range = load_balancer_range
+        """CIDRs of the addresses of LoadBalancer services, separated by commas; used with nodes."""
+        for part in load_balancer_range.split(","):
+            ipaddress.ip_network(part.strip())
         self.workloads: Workloads | None = None
         """Workload controllers, scheduler and nodes, if there are nodes."""
         self.bind = bind
@@ -406,10 +412,19 @@ class ControlPlane:
 
         disabled = disabled_components(self.disabled_controllers, controllers=self.runs_controllers)
         self.workloads = Workloads(
-            EmbeddedConnection(self), nodes=self.nodes, run_processes=self.run_processes, disable=disabled
+            EmbeddedConnection(self),
+            nodes=self.nodes,
+            run_processes=self.run_processes,
+            disable=disabled,
+            cloud=self._create_cloud,
         )
         self._parts.append(self.workloads)
         await self.workloads.start()
+
+    def _create_cloud(self) -> CloudProvider:
+        from kubewright.workloads.cloud.in_memory import InMemoryCloud
+
+        return InMemoryCloud(load_balancer_range=self.load_balancer_range)
 
     async def wait_until_idle(self) -> None:
         """Wait until no controller, nor the scheduler or a simulated node, has work that is due."""

@@ -42,8 +42,9 @@ class EmbeddedConnection:
         """Return a sender of a user."""
         return LoopbackClient(self._plane.server, _user(user), user_agent=_user_agent(user))
 
-    def on_first_object(self, resource: str, callback: Callable[[], object]) -> None:
-        """Call `callback` once, as soon as an object of the resource exists."""
+    def on_first_object(self, resource: str, callback: Callable[[], object], *, containing: str = "") -> None:
+        """Call `callback` once, as soon as an object of the resource exists that contains the text."""
+        text = containing.encode()
         plural, _, group = resource.partition(".")
         called = False
         own = OWN_OBJECTS.get((group, plural))
@@ -52,13 +53,15 @@ class EmbeddedConnection:
             nonlocal called
             if called or event.type == "DELETED" or own == (event.namespace, event.name):
                 return
+            if text and text not in (event.raw or b""):
+                return
             called = True
             # The informer iterates its handlers now.
             asyncio.get_running_loop().call_soon(self._remove, group, plural, handle)
             callback()
 
         self._handlers.append((group, plural, handle))
-        self._plane.informers.add_handler(group, plural, handle, needs="metadata")
+        self._plane.informers.add_handler(group, plural, handle, needs="events" if text else "metadata")
 
     def _remove(self, group: str, plural: str, handle: Callable[[ResourceEvent], object]) -> None:
         if (group, plural, handle) in self._handlers:

@@ -54,6 +54,7 @@ class ControlPlaneOptions(TypedDict, total=False):
     nodes: int | str | Path
     run_processes: bool
     disable_controllers: Iterable[str]
+    load_balancer_range: str
     disable_admission_plugins: Iterable[str]
     enable_admission_plugins: Iterable[str]
     anonymous: bool

@@ -10,6 +10,7 @@ when the first object of its kind exists.
 - `workloads`: `Workloads`, which starts and stops the components
 - `connection`: the cluster that they run against; `component_manager`: what a component gets
 - `controllers`: the table of components, and one module per controller
+- `cloud`: the contract of cloud providers and the controllers of a cloud controller manager
 - `pods`, `pod_control`, `controller_refs`: states of pods, pods from templates, adoption and release
 - `pod_metrics`: metrics of pods, simulated or from another source; `write_intervals`: limits of writes
 - `template_hash`, `revisions`: the hash of a pod template, ControllerRevisions

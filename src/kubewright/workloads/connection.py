@@ -43,8 +43,11 @@ class ClusterConnection(Protocol):
     def sender(self, user: str) -> RequestSender:
         """Return a sender of a user: less to import than a client."""
 
-    def on_first_object(self, resource: str, callback: Callable[[], object]) -> None:
-        """Call `callback` once, as soon as an object of a resource such as `jobs.batch` exists."""
+    def on_first_object(self, resource: str, callback: Callable[[], object], *, containing: str = "") -> None:
+        """Call `callback` once, as soon as an object of a resource such as `jobs.batch` exists.
+
+        With `containing`, the JSON of the object has to contain this text. It may be called too early.
+        """
 
     def signing_key_pair(self) -> tuple[bytes, bytes] | None:
         """Return certificate and key (PEM) of the authority that signs certificate requests, if available."""
@@ -67,7 +70,7 @@ class ClientConnection:
         """Return a sender that uses the client."""
         return _ClientSender(self._client)
 
-    def on_first_object(self, resource: str, callback: Callable[[], object]) -> None:
+    def on_first_object(self, resource: str, callback: Callable[[], object], *, containing: str = "") -> None:
         """Call `callback` immediately."""
         callback()
 

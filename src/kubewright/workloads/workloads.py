@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from .controllers import COMPONENTS, PROGRAMS, Component
+from .controllers import CLOUD, COMPONENTS, PROGRAMS, Component
 
 if TYPE_CHECKING:
     from kubewright.manager.manager import Manager
 
+    from .cloud.provider import CloudProvider
     from .component_manager import ComponentManager
     from .connection import ClusterConnection
     from .nodes.node_registration import NodeRegistration
@@ -51,12 +52,15 @@ class Workloads:
         run_processes: bool = False,
         disable: Iterable[str] = (),
         components: Sequence[Component] = COMPONENTS,
+        cloud: Callable[[], CloudProvider] | None = None,
     ) -> None:
         """`nodes`: the number of simulated nodes, or a file that describes them.
 
         `run_processes`: whether the commands of containers run on this machine (`nodes.processes`).
         `disable`: names of components, as in kube-controller-manager. `*` disables all controllers, but not
         the programs of their own: the scheduler and the kubelets.
+
+        `cloud`: creates the cloud provider when it is needed; without it the cloud controllers do not run.
         """
         self.connection = connection
         self.nodes = nodes
@@ -70,6 +74,8 @@ class Workloads:
             )
         if ALL in disabled:
             disabled.update(names.difference(PROGRAMS))
+        if cloud is None:
+            disabled.update(CLOUD)
         self.components = tuple(component for component in components if component.name not in disabled)
         """The components that are not disabled."""
         self.manager: Manager | None = None
@@ -80,6 +86,8 @@ class Workloads:
         """The kubelets of the simulated nodes; `None` until the first pod exists."""
         self.pods: PodLister | None = None
         """Cached pods, for all components."""
+        self._create_cloud = cloud
+        self._cloud: CloudProvider | None = None
         self._metrics: MetricsSource | None = None
         self._simulated_metrics: SimulatedMetrics | None = None
         self._services: list[Any] = []
@@ -109,6 +117,13 @@ class Workloads:
         self._metrics = source
 
     @property
+    def cloud(self) -> CloudProvider | None:
+        """The cloud provider, created at the first use; `None` without a cloud."""
+        if self._cloud is None and self._create_cloud is not None:
+            self._cloud = self._create_cloud()
+        return self._cloud
+
+    @property
     def started(self) -> frozenset[str]:
         """The names of the components that have been started."""
         return frozenset(self._started)
@@ -126,7 +141,9 @@ class Workloads:
             if not component.triggers:
                 self._start_soon(component)
             for resource in component.triggers:
-                self.connection.on_first_object(resource, partial(self._start_soon, component))
+                self.connection.on_first_object(
+                    resource, partial(self._start_soon, component), containing=component.trigger_text
+                )
 
     async def stop(self) -> None:
         """Stop all components."""

@@ -27,7 +27,12 @@ class Component(NamedTuple):
     """Service account in `kube-system`, or a user name with a colon."""
     event_source: str = ""
     """Component name in events; by default the name of the component."""
+    trigger_text: str = ""
+    """Text in the JSON of the objects that start the component; by default any object does."""
 
+
+_UNINITIALIZED = '"node.cloudprovider.kubernetes.io/uninitialized"'
+"""Taint of nodes that a cloud has to initialize."""
 
 COMPONENTS: tuple[Component, ...] = (
     Component(
@@ -226,6 +231,40 @@ COMPONENTS: tuple[Component, ...] = (
         ("secrets",),
         "legacy-service-account-token-cleaner",
     ),
+    Component(
+        "service-lb-controller",
+        "kubewright.workloads.cloud.components",
+        "add_service_lb_controller",
+        ("services",),
+        "service-controller",
+        "service-controller",
+        '"LoadBalancer"',
+    ),
+    Component(
+        "cloud-node-controller",
+        "kubewright.workloads.cloud.components",
+        "add_cloud_node_controller",
+        ("nodes",),
+        "node-controller",
+        trigger_text=_UNINITIALIZED,
+    ),
+    Component(
+        "cloud-node-lifecycle-controller",
+        "kubewright.workloads.cloud.components",
+        "add_cloud_node_lifecycle_controller",
+        ("nodes",),
+        "node-controller",
+        trigger_text=_UNINITIALIZED,
+    ),
+    Component(
+        "node-route-controller",
+        "kubewright.workloads.cloud.components",
+        "add_node_route_controller",
+        ("nodes",),
+        "route-controller",
+        "route_controller",
+        trigger_text=_UNINITIALIZED,
+    ),
 )
 """All components."""
 
@@ -233,10 +272,20 @@ COMPONENTS: tuple[Component, ...] = (
 PROGRAMS = frozenset(("kube-scheduler", "kubelet"))
 """Components that are programs of their own in a real cluster, not controllers."""
 
+CLOUD = frozenset(
+    (
+        "cloud-node-controller",
+        "cloud-node-lifecycle-controller",
+        "node-route-controller",
+        "service-lb-controller",
+    )
+)
+"""Components that need a cloud provider: the controllers of a cloud controller manager."""
+
 
 def component_names() -> frozenset[str]:
     """Return the names that can be disabled."""
     return frozenset(component.name for component in COMPONENTS)
 
 
-__all__ = ["COMPONENTS", "PROGRAMS", "Component", "component_names"]
+__all__ = ["CLOUD", "COMPONENTS", "PROGRAMS", "Component", "component_names"]
