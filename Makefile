@@ -49,7 +49,7 @@ test: lint ## Lint, then every test
 coverage: $(VENV)/.dev-ready ## Every test, with line and branch coverage
 	$(BIN)/pytest -n $(JOBS) --cov --cov-report=term $(PYTEST_ARGS)
 
-demo: $(VENV)/.run-ready ## Run an operator on the embedded control plane
+demo: $(VENV)/.run-ready ## Run an operator and its pods on the embedded control plane; CI=1 exits at the end
 	$(BIN)/python examples/demo.py
 
 bench: $(VENV)/.dev-ready ## Measure CPU per operation; `make bench scale` shows how costs grow

@@ -1,7 +1,8 @@
-"""`make demo`: runs a control plane and an operator, and shows how the operator restores its desired state.
+"""`make demo`: runs a control plane, an operator and its pods on simulated nodes.
 
-It starts two processes, `kubewright up` and `kubewright run`, and acts as a client. Each step prints what it
-does and checks the result. With `CI=1`, or without a terminal, the demo exits at the end, with code 0 if
+It shows how the operator restores its desired state, pods that become ready, a crash and a rollout. It starts
+two processes, `kubewright up` and `kubewright run`, and acts as a client. Each step prints what it does and
+checks the result. With `CI=1`, or without a terminal, the demo exits at the end, with code 0 if
 every step succeeded; otherwise the processes keep running until Ctrl-C.
 """
 
@@ -25,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent / "guestbook"))
 from guestbook import Guestbook
 from kubewright import Client
 from kubewright.api.apps.v1 import Deployment
-from kubewright.api.core.v1 import ConfigMap
+from kubewright.api.core.v1 import ConfigMap, Pod
 from kubewright.api.errors import APIError, Invalid
 from kubewright.api.unstructured import Unstructured
 from kubewright.client import patches
@@ -136,7 +137,7 @@ async def table(client: Client, kind: str) -> list[str]:
 async def run_steps(demo: Demo) -> None:
     """Run all steps."""
     console.rule("start a control plane")
-    await demo.start("control-plane", "up", "--kubeconfig", str(demo.kubeconfig))
+    await demo.start("control-plane", "up", "--nodes", "2", "--kubeconfig", str(demo.kubeconfig))
 
     async def is_ready() -> bool:
         if not demo.kubeconfig.exists():
@@ -224,12 +225,75 @@ async def run_steps(demo: Demo) -> None:
     await demo.show("guestbooks", "deployments", "configmaps")
 
 
+async def run_pods(demo: Demo) -> None:
+    """Show the pods of the operator's Deployment: ready, after a crash, and during a rollout."""
+    client = demo.client
+
+    async def pods() -> list[Pod]:
+        found = await client.list(Pod, namespace="default")
+        return sorted(
+            (pod for pod in found if pod.metadata.deletion_timestamp is None), key=lambda pod: pod.name
+        )
+
+    async def all_ready(count: int = 5) -> bool:
+        ready = [condition("Ready")(pod) for pod in await pods()]
+        return len(ready) == count and all(ready)
+
+    console.rule("run pods on simulated nodes")
+    await demo.step("5 pods are scheduled and become ready", all_ready)
+    await demo.show("nodes", "pods")
+
+    crashed = (await pods())[0]
+    crash = {"sim.kubewright.dev/exit-code": "1", "sim.kubewright.dev/exit-count": "1"}
+    await client.patch(
+        Pod,
+        patches.merge_patch({"metadata": {"annotations": crash}}),
+        name=crashed.name,
+        namespace="default",
+    )
+
+    async def has_restarted() -> bool:
+        pod = await client.get(Pod, crashed.name, namespace="default")
+        statuses = (pod.status.container_statuses if pod.status else None) or []
+        return bool(statuses) and statuses[0].restart_count == 1 and await all_ready()
+
+    await demo.step("a container exits with code 1: the kubelet restarts it", has_restarted)
+    deleted = (await pods())[1]
+    await client.delete(Pod, deleted.name, namespace="default")
+
+    async def is_replaced() -> bool:
+        return deleted.name not in [pod.name for pod in await pods()] and await all_ready()
+
+    await demo.step("delete a pod: the ReplicaSet replaces it", is_replaced)
+    await demo.show("pods")
+
+    before = {pod.name for pod in await pods()}
+    restart = {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}}
+    await client.patch(
+        Deployment,
+        patches.merge_patch({"spec": {"template": {"metadata": restart}}}),
+        name="visitors",
+        namespace="default",
+    )
+
+    async def is_rolled_out() -> bool:
+        return not before & {pod.name for pod in await pods()} and await all_ready()
+
+    await demo.step("kubectl rollout restart: all pods are replaced, step by step", is_rolled_out)
+    await demo.show("replicasets", "pods")
+    events = await client.list("events", namespace="default")
+    for event in events:
+        if event.raw["reason"] == "ScalingReplicaSet":
+            console.print(f"    [dim]{event.raw['message']}[/]", soft_wrap=True)
+
+
 async def main() -> int:
     """Run the demo; on a terminal, keep the processes running."""
     with tempfile.TemporaryDirectory(prefix="kubewright-demo-") as scratch:
         demo = Demo(Path(scratch))
         try:
             await run_steps(demo)
+            await run_pods(demo)
             console.rule()
             if demo.failures:
                 console.print(f"[red]{demo.failures} steps failed.[/] Logs:")
@@ -240,7 +304,8 @@ async def main() -> int:
             elif not CI:
                 console.print("The processes are still running. In another terminal:\n")
                 console.print(f"  export KUBECONFIG={demo.kubeconfig}")
-                console.print("  kubectl get guestbooks,deployments,configmaps")
+                console.print("  kubectl get guestbooks,deployments,pods -o wide")
+                console.print("  kubectl rollout restart deployment visitors")
                 console.print("  kubectl edit guestbook visitors")
                 console.print("  kubectl delete guestbook visitors   # deletes owned objects as well")
                 console.print(f"  tail -f {demo.scratch}/operator.log\n\nPress Ctrl-C to stop.")
