@@ -126,3 +126,10 @@ def test_missing_verbs(rule: Rbac, missing: tuple[str, ...]) -> None:
 def test_wildcards_of_subresources() -> None:
     call = ClientCall("main.py:1", "update_status(Pod)", "", "pods/status", ("patch",))
     assert not call.missing([Rbac(groups=("core",), resources=("*/status",), verbs=("patch",))])
+
+
+def test_plugins_of_kubectl_use_permissions_of_the_user(scan, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert scan("await client.list(Pod)").calls
+    module = sys.modules[f"scanned_{next(_numbers) - 1}"]
+    monkeypatch.setattr(module, "__name__", "shop.kubectl_shop")
+    assert not find_client_calls([module]).calls

@@ -14,9 +14,11 @@ from kubewright.scaffold import (
     ScaffoldError,
     ScaffoldLock,
     create_api,
+    create_kubectl_plugin,
     create_webhook,
     edit_project,
     init_project,
+    plan_upgrade,
 )
 
 SHOP = Resource(group="store", version="v1", kind="Shop")
@@ -193,3 +195,27 @@ def test_a_damaged_lock_and_a_missing_one(project: Path, tmp_path: Path) -> None
     lock.unlink()
     with pytest.raises(ScaffoldError, match="not a scaffolded project"):
         create_api(project, SHOP)
+
+
+def test_kubectl_plugins(project: Path) -> None:
+    with pytest.raises(ScaffoldError, match="has no kind; create one with kubewright create api"):
+        create_kubectl_plugin(project, "shop")
+    create_api(project, SHOP)
+    changes = create_kubectl_plugin(project, "shop-list")
+    assert changes.created == ["src/shop/kubectl_shop_list.py", "tests/test_kubectl_shop_list.py"]
+    assert changes.next[-1] == "kubectl shop list"
+    table = tomllib.loads((project / "pyproject.toml").read_text())["project"]["scripts"]
+    assert table == {
+        "kubectl-shop-list": "shop.kubectl_shop_list:main",
+        "kubectl_complete-shop-list": "shop.kubectl_shop_list:main.complete",
+    }
+    assert plan_upgrade(project).files == []
+    before = texts(project)
+    for name, options, message in (
+        ("shop-list", {}, "kubectl shop-list already exists"),
+        ("Shop", {}, "'Shop' is not a lower-case name"),
+        ("bill", {"kind": "Bill"}, "no such kind; its kinds are: Shop v1"),
+    ):
+        with pytest.raises(ScaffoldError, match=message):
+            create_kubectl_plugin(project, name, **options)
+    assert texts(project) == before

@@ -19,6 +19,7 @@ from kubewright.scaffold import (
     ScaffoldLock,
     create_api,
     create_api_from_templates,
+    create_kubectl_plugin,
     create_webhook,
     edit_project,
     init_project,
@@ -52,6 +53,7 @@ def add_namespaced(directory: Path) -> None:
     init_project(directory, ProjectInputs(name="account-keeper", namespaced=True, owner="Ann", license="mit"))
     account = Resource(group="bank", version="v1alpha1", kind="Account", scope="Cluster", plural="accts")
     create_api(directory, account)
+    create_kubectl_plugin(directory, "account-list")
     create_webhook(directory, account, defaulting=True, validation=True)
 
 
@@ -61,6 +63,7 @@ def add_groups(directory: Path) -> None:
     create_api(directory, Resource(group="store", version="v1", kind="Shop"))
     create_webhook(directory, Resource(group="store", version="v1", kind="Shop"), defaulting=True)
     create_api(directory, Resource(group="store", version="v2", kind="Shop"))
+    create_kubectl_plugin(directory, "shop", version="v2")
     controller = directory / "src/market/shop_controller.py"
     controller.write_text(controller.read_text() + "\n\nLIMIT = 3  # of the user\n")
     edit_project(directory, {"multigroup": True})
@@ -68,6 +71,7 @@ def add_groups(directory: Path) -> None:
     create_webhook(directory, Resource(group="store", version="v1", kind="Shop"), validation=True)
     create_webhook(directory, Resource(group="store", version="v2", kind="Shop"), validation=True)
     create_api(directory, Resource(group="store", version="v3", kind="Shop"))
+    create_kubectl_plugin(directory, "delivery", group="delivery")
 
 
 def add_foreign_kinds(directory: Path) -> None:
@@ -77,6 +81,7 @@ def add_foreign_kinds(directory: Path) -> None:
     deployment = Resource(group="apps", version="v1", kind="Deployment", origin="kubewright.api.apps.v1")
     create_api(directory, deployment)
     create_webhook(directory, deployment, defaulting=True, validation=True)
+    create_kubectl_plugin(directory, "deployment", kind="Deployment")
     certificate = {"version": "v1", "kind": "Certificate", "origin": "watcher.certificates"}
     create_api(directory, Resource(group="cert-manager.io", **certificate))
     tests = directory / "tests" / "test_deployment_controller.py"
@@ -97,6 +102,7 @@ def add_operand(directory: Path) -> None:
     )
     create_api(directory, memcached)
     create_webhook(directory, memcached, defaulting=True)
+    create_kubectl_plugin(directory, "memcached")
     create_api(directory, Resource(group="cache", version="v1", kind="Type", image="nginx"))
 
 
@@ -226,6 +232,8 @@ def test_layout_of_several_groups(projects: Path) -> None:
         "src/market/delivery/__init__.py",
         "src/market/delivery/shop_controller.py",
         "src/market/delivery/shop_v1.py",
+        "src/market/kubectl_delivery.py",
+        "src/market/kubectl_shop.py",
         "src/market/operator.py",
         "src/market/store/__init__.py",
         "src/market/store/shop_controller.py",
@@ -240,6 +248,8 @@ def test_layout_of_several_groups(projects: Path) -> None:
         "tests/store/test_shop_conversion.py",
         "tests/store/test_shop_v1_webhook.py",
         "tests/store/test_shop_v2_webhook.py",
+        "tests/test_kubectl_delivery.py",
+        "tests/test_kubectl_shop.py",
     ]
     controller = (root / "src/market/store/shop_controller.py").read_text()
     assert "from ..operator import operator\nfrom .shop_v1 import Shop\n" in controller

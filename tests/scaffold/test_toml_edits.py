@@ -93,3 +93,9 @@ def test_keys_and_tables_are_renamed() -> None:
     inline = "tool = {kubewright = {domain = 'a'}}\n"
     with pytest.raises(ScaffoldError, match="rename domain to suffix, and run the command again"):
         rename_key(inline, old, ("tool", "kubewright", "suffix"), name="pyproject.toml")
+
+
+def test_a_new_table_does_not_separate_a_comment_from_its_table() -> None:
+    text = '[project]\nname = "shop"\n\n# What is deployed.\n[tool.kubewright]\nname = "shop"\n'
+    changed = set_key(text, ("project", "scripts", "run"), "shop:main", name="pyproject.toml")
+    assert changed == text.replace("\n\n#", '\n\n[project.scripts]\nrun = "shop:main"\n\n#')

@@ -80,9 +80,14 @@ class ClientCalls:
 
 
 def find_client_calls(modules: Iterable[ModuleType], scheme: Scheme | None = None) -> ClientCalls:
-    """Return the client calls in the source of modules."""
+    """Return the client calls in the source of modules.
+
+    Modules named `kubectl_*` are skipped: plug-ins of kubectl use the permissions of the user.
+    """
     found = ClientCalls()
     for module in modules:
+        if module.__name__.rpartition(".")[2].startswith("kubectl_"):
+            continue
         try:
             source, file = inspect.getsource(module), inspect.getsourcefile(module)
         except (OSError, TypeError):

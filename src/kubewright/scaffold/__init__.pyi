@@ -12,6 +12,7 @@ from .from_kubebuilder import init_from_kubebuilder as init_from_kubebuilder
 from .init import init_project as init_project
 from .inputs import ProjectInputs as ProjectInputs
 from .inputs import Resource as Resource
+from .kubectl_plugin import create_kubectl_plugin as create_kubectl_plugin
 from .lock import ScaffoldLock as ScaffoldLock
 from .template_api import create_api_from_templates as create_api_from_templates
 from .templates import TemplatePlugin as TemplatePlugin

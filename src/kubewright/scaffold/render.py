@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .inputs import ProjectInputs, Resource
-from .layout import template_fields, template_variables
+from .layout import module_file, template_fields, template_variables
 from .lock import ScaffoldLock
 from .python_edits import extend_source
 from .templates import render_set
-from .toml_edits import set_keys
+from .toml_edits import Value, set_keys
 
 COPY: Final = "copy"
 """Template set of files that were derived from a file of the user."""
 
+KUBECTL_PLUGIN: Final = "kubectl_plugin"
 DEPLOYMENT: Final = ("tool", "kubewright", "deployment")
 
 
@@ -29,10 +30,28 @@ def render_init(project: ProjectInputs) -> dict[str, str]:
         "init", template_variables(project), fields=template_fields(project), plugins=project.templates
     )
     name = "pyproject.toml"
-    keys = {(*DEPLOYMENT, *key.split(".")): value for key, value in project.deployment.items()}
+    keys: dict[tuple[str, ...], Value] = {
+        (*DEPLOYMENT, *key.split(".")): value for key, value in project.deployment.items()
+    }
+    for plugin in project.kubectl_plugins:
+        keys |= plugin_scripts(project.package, plugin)
     if name in files:
         files[name] = set_keys(files[name], keys, name=name)
     return files
+
+
+def plugin_scripts(package: str, plugin: str) -> dict[tuple[str, ...], Value]:
+    """Return the entry points that kubectl calls for a plug-in."""
+    target = f"{package}.kubectl_{plugin.replace('-', '_')}:main"
+    return {
+        ("project", "scripts", f"kubectl-{plugin}"): target,
+        ("project", "scripts", f"kubectl_complete-{plugin}"): f"{target}.complete",
+    }
+
+
+def plugin_target(resource: Resource) -> str:
+    """Return the kind of a plug-in as it is recorded in the lock."""
+    return f"{resource.kind}.{resource.version}.{resource.api_group}"
 
 
 def _render(name: str, project: ProjectInputs, resource: Resource, **variables: Any) -> dict[str, str]:
@@ -70,6 +89,22 @@ def render_webhook(
 def render_conversion(project: ProjectInputs, hub: Resource, spokes: Sequence[Resource]) -> dict[str, str]:
     """Return the files of the conversion between versions."""
     return _render("conversion", project, hub, hub=hub, spokes=spokes)
+
+
+def render_kubectl_plugin(lock: ScaffoldLock, name: str, resource: Resource) -> dict[str, str]:
+    """Return the files of a plug-in of kubectl."""
+    project = lock.project
+    module = module_file(project, resource, resource.module)
+    group = f".{resource.group_package}" if project.multigroup else ""
+    variables = {
+        **template_variables(project, resource),
+        "plugin": name.replace("-", "_"),
+        "command": name.replace("-", " "),
+        "source": resource.origin or f"{group}.{resource.module}",
+        "is_copied": module in lock.files and lock.files[module].templates == COPY,
+    }
+    fields = {**template_fields(project, resource), "plugin": name.replace("-", "_")}
+    return render_set(KUBECTL_PLUGIN, variables, fields=fields, plugins=project.templates)
 
 
 @dataclass(frozen=True)
@@ -114,3 +149,7 @@ def _render_resources(lock: ScaffoldLock) -> Iterator[tuple[str, dict[str, str]]
         versions = lock.versions_of(resource)
         if resource.storage and resource.is_own and len(versions) > 1:
             yield "conversion", render_conversion(project, resource, versions[1:])
+    for name, target in project.kubectl_plugins.items():
+        for resource in lock.resources:
+            if plugin_target(resource) == target:
+                yield KUBECTL_PLUGIN, render_kubectl_plugin(lock, name, resource)

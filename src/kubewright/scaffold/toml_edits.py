@@ -158,6 +158,8 @@ def _add_table(lines: list[str], headers: dict[int, list[str]], table: list[str]
     place = len(lines)
     if related:
         place = min((other for other in headers if other > related[-1]), default=len(lines))
+    while place < len(lines) and lines[place - 1].lstrip().startswith("#"):
+        place -= 1  # a comment above the next table
     while place and not lines[place - 1].strip():
         place -= 1
     header = f"[{'.'.join(map(_bare, table))}]\n"

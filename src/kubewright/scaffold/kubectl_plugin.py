@@ -1,0 +1,71 @@
+"""`create_kubectl_plugin`: add a plug-in of kubectl to a project."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from .errors import ScaffoldError
+from .files import Changes, FileWriter
+from .inputs import Resource
+from .lock import ScaffoldLock
+from .render import KUBECTL_PLUGIN, plugin_scripts, plugin_target, render_kubectl_plugin
+from .toml_edits import set_keys
+
+_NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_PROJECT_FILE: Final = "pyproject.toml"
+
+
+def create_kubectl_plugin(
+    directory: Path, name: str, *, group: str = "", version: str = "", kind: str = ""
+) -> Changes:
+    """Add the command `kubectl <name>` for a kind of the project, by default the first one.
+
+    The module prints a table of objects; `[project.scripts]` gets the entry points that kubectl calls.
+    """
+    if not _NAME.fullmatch(name):
+        raise ScaffoldError(
+            f"plug-in name {name!r} is not a lower-case name of letters, digits and dashes such as shop"
+        )
+    lock = ScaffoldLock.read(directory)
+    if name in lock.project.kubectl_plugins:
+        raise ScaffoldError(f"the plug-in kubectl {name} already exists; choose another name")
+    resource = _find(lock, group, version, kind)
+    target = plugin_target(resource)
+    lock.project = replace(lock.project, kubectl_plugins={**lock.project.kubectl_plugins, name: target})
+    writer = FileWriter(directory, lock)
+    for path, text in render_kubectl_plugin(lock, name, resource).items():
+        writer.create(path, text, KUBECTL_PLUGIN)
+    settings = writer.read(_PROJECT_FILE)
+    if settings is None:
+        raise ScaffoldError(
+            f"{directory.absolute()} has no {_PROJECT_FILE} for the entry points of the plug-in"
+        )
+    scripts = plugin_scripts(lock.project.package, name)
+    writer.replace(_PROJECT_FILE, set_keys(settings, scripts, name=_PROJECT_FILE))
+    if _PROJECT_FILE in lock.files:
+        base = set_keys(lock.files[_PROJECT_FILE].base, scripts, name=_PROJECT_FILE)
+        writer.replace_base(_PROJECT_FILE, base)
+    writer.changes.next += ["pip install -e .", f"kubectl {name.replace('-', ' ')}"]
+    return writer.commit()
+
+
+def _find(lock: ScaffoldLock, group: str, version: str, kind: str) -> Resource:
+    found = [
+        each
+        for each in lock.resources
+        if (not kind or each.kind == kind)
+        and (not version or each.version == version)
+        and (not group or group in (each.group, each.api_group))
+    ]
+    if found:
+        return found[0]
+    if kind or version or group:
+        known = ", ".join(f"{each.kind} {each.version}" for each in lock.resources) or "none"
+        raise ScaffoldError(f"the project has no such kind; its kinds are: {known}")
+    raise ScaffoldError(
+        "the project has no kind; create one with kubewright create api --group GROUP --version v1 "
+        "--kind KIND"
+    )
