@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import gc
-import ipaddress
 import os
 import signal
 import tempfile
@@ -50,10 +49,14 @@ def _parse_webhook_urls(
 
 
 def _check_network(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    from kubewright.controlplane.plane import parse_service_ranges
+
     try:
-        ipaddress.ip_network(value)
+        parse_service_ranges(value)
     except ValueError as error:
-        raise click.BadParameter(f"{error}; expected a CIDR such as 10.0.0.0/24") from None
+        raise click.BadParameter(
+            f"{error}; expected a CIDR such as 10.0.0.0/24, or one of each IP family"
+        ) from None
     return value
 
 
@@ -220,7 +223,7 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     default="10.0.0.0/24",
     show_default=True,
     callback=_check_network,
-    help="CIDR of cluster IPs.",
+    help="CIDR of cluster IPs; for dual-stack services one of each IP family, as A,B.",
 )
 @click.option("--service-account-issuer", default="", help="Issuer of service account tokens.")
 @click.option(

@@ -7,10 +7,11 @@ managed by `kube-apiserver`. Existing objects are not changed, except the endpoi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import logging
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -106,9 +107,11 @@ async def _write_endpoints(server: APIServer, address: str, port: int) -> None:
                 logger.warning("cannot write own endpoints", extra={"resource": plural, "error": str(error)})
 
 
-async def bootstrap(server: APIServer, *, service_range: str, address: str, port: int, rbac: bool) -> None:
+async def bootstrap(
+    server: APIServer, *, service_ranges: Sequence[str], address: str, port: int, rbac: bool
+) -> None:
     """Create all missing objects. `address` and `port` are the endpoint of the server."""
-    first = str(next(ipaddress.ip_network(service_range).hosts()))
+    first = str(next(ipaddress.ip_network(service_ranges[0]).hosts()))
     await asyncio.gather(
         write_missing(server, "", "namespaces", _namespaces()),
         write_missing(server, "scheduling.k8s.io", "priorityclasses", _priority_classes()),
@@ -124,10 +127,34 @@ async def bootstrap(server: APIServer, *, service_range: str, address: str, port
             write_missing(server, RBAC, "rolebindings", bootstrap_roles.role_bindings()),
         )
     await asyncio.gather(
-        write_missing(server, "networking.k8s.io", "servicecidrs", [_service_cidr(service_range)]),
+        _write_service_ranges(server, service_ranges),
         write_missing(server, "networking.k8s.io", "ipaddresses", [_ip_address(first)]),
         write_missing(server, "", "services", [_service(first, port)]),
         _write_endpoints(server, address, port),
+    )
+
+
+async def _write_service_ranges(server: APIServer, ranges: Sequence[str]) -> None:
+    """Write the default ServiceCIDR; add the second range to one that has only the first."""
+    await write_missing(server, "networking.k8s.io", "servicecidrs", [_service_cidr(ranges)])
+    store = server.store("networking.k8s.io", "servicecidrs")
+    item = await store.storage.get(store.key("", "kubernetes")) if store is not None else None
+    if store is None or item is None or not store.decodable([item]):
+        return
+    stored = store.codec.unpack(item.value, item.mod_revision)
+    current = stored["spec"].get("cidrs") or []
+    if current == list(ranges):
+        return
+    if len(ranges) == 2 and current == [ranges[0]]:
+        stored["spec"]["cidrs"] = list(ranges)
+        with contextlib.suppress(RevisionMismatch):  # another server has written it
+            store.written = await store.storage.update(
+                item.key, store.codec.pack(stored), expected=item.mod_revision
+            )
+        return
+    logger.warning(
+        "service ranges differ from the ServiceCIDR kubernetes, which is used",
+        extra={"configured": ",".join(ranges), "stored": ",".join(current)},
     )
 
 
@@ -288,7 +315,7 @@ def _flow_subject(word: str) -> Object:
     )
 
 
-def _service_cidr(service_range: str) -> Object:
+def _service_cidr(ranges: Sequence[str]) -> Object:
     ready = {
         "type": "Ready",
         "status": "True",
@@ -298,7 +325,7 @@ def _service_cidr(service_range: str) -> Object:
     }
     return {
         "metadata": {"name": "kubernetes"},
-        "spec": {"cidrs": [service_range]},
+        "spec": {"cidrs": list(ranges)},
         "status": {"conditions": [ready]},
     }
 

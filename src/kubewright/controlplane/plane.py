@@ -87,6 +87,16 @@ class FrontProxy:
     extra_prefixes: tuple[str, ...] = ("X-Remote-Extra-",)
 
 
+def parse_service_ranges(text: str) -> tuple[str, ...]:
+    """Return the ranges of cluster IPs in `A` or `A,B`, of different families; raises `ValueError`."""
+    networks = [ipaddress.ip_network(each.strip()) for each in text.split(",")]
+    if len(networks) > 2:
+        raise ValueError("at most two ranges are possible, one of each IP family")
+    if len(networks) == 2 and networks[0].version == networks[1].version:
+        raise ValueError("two ranges must be of different IP families")
+    return tuple(map(str, networks))
+
+
 class ControlPlane:
     """A Kubernetes control plane in this process. Use it with `async with`, or `start()` and `stop()`."""
 
@@ -154,7 +164,8 @@ class ControlPlane:
         self.cert_dir = Path(cert_dir) if cert_dir is not None else None
         self.front_proxy = front_proxy
         self.anonymous = anonymous
-        self.service_range = str(ipaddress.ip_network(service_cluster_ip_range))
+        self.service_ranges = parse_service_ranges(service_cluster_ip_range)
+        """Ranges of cluster IPs: one, or one of each family for dual-stack services."""
         self.webhook_resolve = dict(webhook_resolve or {})
         self.api_audiences = tuple(api_audiences)
         self.token_files: list[StaticTokenAuthenticator] = []
@@ -283,9 +294,9 @@ class ControlPlane:
             audiences=self.api_audiences,
         )
         self.issuer.publish(self.server, lambda: self.url if self.front is not None else "")
-        first = str(next(ipaddress.ip_network(self.service_range).hosts()))
+        first = (str(next(ipaddress.ip_network(each).hosts())) for each in self.service_ranges)
         local = {"0.0.0.0": (), "::": ()}.get(self.bind, (self.bind,))  # noqa: S104
-        hosts = (*local, "localhost", "127.0.0.1", "::1", first, *SERVICE_NAMES, *self.hosts)
+        hosts = (*local, "localhost", "127.0.0.1", "::1", *first, *SERVICE_NAMES, *self.hosts)
         self.serving: KeyPair | None = None
         if self.cert_dir is not None and (self.cert_dir / "apiserver.crt").exists():
             self.serving = read_key_pair(self.cert_dir / "apiserver.crt", self.cert_dir / "apiserver.key")
@@ -467,7 +478,7 @@ class ControlPlane:
             address = "127.0.0.1"
         await bootstrap(
             self.server,
-            service_range=self.service_range,
+            service_ranges=self.service_ranges,
             address=address,
             port=self.port or 443,
             rbac=self.rules is not None,

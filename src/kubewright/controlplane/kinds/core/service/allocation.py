@@ -29,6 +29,8 @@ Object = dict[str, Any]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 DEFAULT_NETWORK = "10.0.0.0/24"
+DEFAULT_CIDR = "kubernetes"
+"""Name of the ServiceCIDR with the ranges of `--service-cluster-ip-range`."""
 
 _REUSE_DELAY_SECONDS = 30.0
 """Time after which the records of a service that does not exist can be reused."""
@@ -42,22 +44,32 @@ class ServiceAllocator:
         self.services = services
         self.server = services.server
         self.networks: list[Network] = []
+        """All ranges; those of the ServiceCIDR `kubernetes` come first."""
+        self.families: tuple[str, ...] = ()
+        """The configured families, `IPv4` or `IPv6`; the first one is the default."""
         self.ports = ports
         self.rng = self.server.rng
 
     async def load(self) -> None:
-        """Read the ranges of the ServiceCIDR objects."""
+        """Read the ranges of the ServiceCIDR objects, except those that are being deleted."""
         store = self.server.store("networking.k8s.io", "servicecidrs")
-        ranges: list[str] = []
+        defaults: list[str] = []
+        others: list[str] = []
         if store is not None:
             for item in (await store.storage.list(store.prefix)).items:
-                ranges += json.loads(item.value)["spec"].get("cidrs") or ()
-        self.networks = [ipaddress.ip_network(one) for one in ranges or (DEFAULT_NETWORK,)]
+                record = json.loads(item.value)
+                is_default = record["metadata"]["name"] == DEFAULT_CIDR
+                if is_default or "deletionTimestamp" not in record["metadata"]:
+                    (defaults if is_default else others).extend(record["spec"].get("cidrs") or ())
+        if not defaults and not others:
+            defaults = [DEFAULT_NETWORK]
+        self.networks = [ipaddress.ip_network(one) for one in (*defaults, *others)]
+        families = (f"IPv{network.version}" for network in self.networks[: len(defaults) or 1])
+        self.families = tuple(dict.fromkeys(families))
 
-    @property
-    def family(self) -> str:
-        """The default family: `IPv4` or `IPv6`."""
-        return f"IPv{self.networks[0].version}"
+    def ranges(self, family: str) -> list[Network]:
+        """Return the ranges of a family."""
+        return [network for network in self.networks if f"IPv{network.version}" == family]
 
     def contains(self, address: str) -> bool:
         """Return whether an address is in a range."""
@@ -72,11 +84,9 @@ class ServiceAllocator:
             for network in self.networks
         )
 
-    async def allocate_any_address(self, owner: str, op: Operation) -> str | None:
-        """Allocate an address, preferably of the upper part of a range; `None` if all are in use."""
-        for network in self.networks:
-            if network.version != self.networks[0].version:
-                continue
+    async def allocate_any_address(self, family: str, owner: str, op: Operation) -> str | None:
+        """Allocate an address of a family, preferably of the upper part of a range; `None` if it is full."""
+        for network in self.ranges(family):
             size = network.num_addresses - 2
             reserved = min(max(16, size // 16), 256) if size > 32 else 0
             for offset in self._offsets(size, reserved):

@@ -11,11 +11,12 @@ from kubewright.apiserver.resource import Version
 from kubewright.apiserver.rest.store import ResourceStore
 from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
-from kubewright.controlplane.kinds.validation.formats import Errors, parse_ip
+from kubewright.controlplane.kinds.validation.formats import Errors
 from kubewright.schema import field_errors as fe
 
 from .allocation import ServiceAllocator, allocations
-from .validation import address_errors, is_headless, needs_node_ports, service_errors, service_update_errors
+from .families import set_families
+from .validation import is_headless, needs_node_ports, service_errors, service_update_errors
 
 NODE_PORTS = range(30000, 32768)
 
@@ -99,7 +100,9 @@ class ServiceStrategy(KindStrategy):
     async def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
         """Validate a new service; allocate addresses and ports if it is valid."""
         await self.allocator.load()
-        errors = self._family_errors(obj["spec"], {}) or service_errors(obj, None, allocated=False)
+        errors = set_families(obj["spec"], {}, self.allocator.families) or service_errors(
+            obj, None, allocated=False
+        )
         return errors or await self._allocate(op, obj, None)
 
     async def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
@@ -109,77 +112,45 @@ class ServiceStrategy(KindStrategy):
 
             return load_balancer_errors(obj)
         await self.allocator.load()
-        errors = self._family_errors(obj["spec"], old["spec"])
+        errors = set_families(obj["spec"], old["spec"], self.allocator.families)
         errors = errors or service_update_errors(obj, old) + service_errors(obj, old, allocated=False)
         return errors or await self._allocate(op, obj, old)
 
-    def _family_errors(self, spec: Object, before: Object) -> Errors:
-        """Set the IP families of a service; return errors for families that are not configured."""
-        if spec.get("type") == "ExternalName" or _keeps_families(spec, before):
-            return []
-        unselected = is_headless(spec) and not spec.get("selector")
-        if spec.get("ipFamilyPolicy") is None:
-            fallback = "RequireDualStack" if unselected else "SingleStack"
-            spec["ipFamilyPolicy"] = before.get("ipFamilyPolicy") or fallback
-        errors = address_errors(spec)
-        if errors:
-            return errors
-        family, policy = self.allocator.family, spec["ipFamilyPolicy"]
-        families, addresses = list(spec.get("ipFamilies") or ()), spec.get("clusterIPs") or []
-        path = "spec.ipFamilyPolicy"
-        for many, noun in ((addresses, "cluster IPs"), (families, "IP families")):
-            if policy == "SingleStack" and len(many) == 2:
-                text = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {noun} are specified"
-                errors.append(fe.invalid(path, policy, text))
-        for position, address in enumerate(() if is_headless(spec) else addresses):
-            found = f"IPv{getattr(parse_ip(address), 'version', 4)}"
-            if position >= len(families):
-                if found != family:
-                    text = f"{found} is not configured on this cluster"
-                    errors.append(fe.invalid(f"spec.clusterIPs[{position}]", addresses, text))
-                else:
-                    families.append(found)
-        if errors:
-            return errors
-        families = families or [family]
-        if unselected:
-            if len(families) == 1 and policy != "SingleStack":
-                families.append("IPv6" if families[0] == "IPv4" else "IPv4")
-        else:
-            if policy == "RequireDualStack":
-                text = "this cluster is not configured for dual-stack services"
-                errors.append(fe.invalid(path, policy, text))
-            errors += [
-                fe.invalid(f"spec.ipFamilies[{position}]", one, "not configured on this cluster")
-                for position, one in enumerate(families)
-                if one != family
-            ]
-        if not errors:
-            spec["ipFamilies"] = families
-        return errors
-
     async def _allocate(self, op: Operation, obj: Object, old: Object | None) -> Errors:
-        spec, allocator = obj["spec"], self.allocator
+        spec, before = obj["spec"], (old or {}).get("spec") or {}
         owner = f"{op.namespace}/{obj['metadata'].get('name') or ''}"
+        errors: Errors = []
         if spec.get("type") != "ExternalName" and not is_headless(spec):
-            held = (old or {}).get("spec", {}).get("clusterIPs") or []
-            wanted = spec.get("clusterIPs") or []
-            if wanted and wanted != held:
+            errors = await self._allocate_addresses(op, spec, before.get("clusterIPs") or [], owner)
+        return errors or await self._allocate_ports(op, spec, before, owner)
+
+    async def _allocate_addresses(self, op: Operation, spec: Object, held: list[str], owner: str) -> Errors:
+        """Allocate one address for each family, that of the spec or any."""
+        allocator = self.allocator
+        addresses = list(spec.get("clusterIPs") or ())
+        for position, family in enumerate(spec.get("ipFamilies") or ()):
+            wanted = addresses[position] if position < len(addresses) else ""
+            if wanted and wanted in held:
+                continue
+            if wanted:
                 problem = ""
-                if not allocator.contains(wanted[0]):
+                if not allocator.contains(wanted):
                     problem = "the provided network does not match the current range"
-                elif not await allocator.allocate_address(wanted[0], owner, op):
+                elif not await allocator.allocate_address(wanted, owner, op):
                     problem = "provided IP is already allocated"
                 if problem:
-                    text = f"failed to allocate IP {wanted[0]}: {problem}"
-                    return [fe.invalid("spec.clusterIPs", wanted, text)]
-            elif not wanted:
-                address = await allocator.allocate_any_address(owner, op)
-                if address is None:
-                    text = f"failed to allocate a serviceIP: range is full ({allocator.networks[0]})"
-                    return [fe.internal("spec.clusterIPs", text)]
-                spec["clusterIP"], spec["clusterIPs"] = address, [address]
-        return await self._allocate_ports(op, spec, (old or {}).get("spec") or {}, owner)
+                    text = f"failed to allocate IP {wanted}: {problem}"
+                    return [fe.invalid("spec.clusterIPs", addresses, text)]
+                continue
+            address = await allocator.allocate_any_address(family, owner, op)
+            if address is None:
+                ranges = ", ".join(map(str, allocator.ranges(family)))
+                text = f"failed to allocate a serviceIP: range is full ({ranges})"
+                return [fe.internal("spec.clusterIPs", text)]
+            addresses.append(address)
+        if addresses:
+            spec["clusterIP"], spec["clusterIPs"] = addresses[0], addresses
+        return []
 
     async def _allocate_ports(self, op: Operation, spec: Object, before: Object, owner: str) -> Errors:
         allocator = self.allocator
@@ -251,19 +222,6 @@ class ServiceStrategy(KindStrategy):
         return () if op.subresource else service_warnings(obj)
 
 
-def _keeps_families(spec: Object, before: Object) -> bool:
-    """Return whether a dual-stack service with unchanged addresses keeps its families."""
-    policies = (spec.get("ipFamilyPolicy"), before.get("ipFamilyPolicy") or "PreferDualStack")
-    return (
-        bool(before)
-        and policies == ("PreferDualStack", "PreferDualStack")
-        and all(
-            (spec.get(field) or []) == (before.get(field) or [])
-            for field in ("type", "clusterIPs", "ipFamilies")
-        )
-    )
-
-
 def _normalize_addresses(spec: Object, before: Object | None) -> None:
     """Sync `clusterIP` and `clusterIPs[0]`: the changed field takes precedence."""
     single, many = spec.get("clusterIP") or "", list(spec.get("clusterIPs") or ())
@@ -276,16 +234,16 @@ def _normalize_addresses(spec: Object, before: Object | None) -> None:
         if not single:
             spec.pop("clusterIPs", None)
         else:
-            spec["clusterIPs"] = [single, *many[1:]]
-    elif single == old_single and many != old_many and not many:
-        spec.pop("clusterIP", None)
+            spec["clusterIPs"] = [single]
+    elif single == old_single and old_many and not many:
+        spec["clusterIPs"] = old_many
 
 
 def _keep_allocated(spec: Object, before: Object) -> None:
     """Keep allocated values that an update does not set."""
     cluster = ("ClusterIP", "NodePort", "LoadBalancer")
     if spec.get("type") in cluster and before.get("type") in cluster:
-        for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+        for field in ("clusterIP", "clusterIPs"):
             if not spec.get(field) and field in before:
                 spec[field] = before[field]
     if _has_node_ports(spec) and _has_node_ports(before):

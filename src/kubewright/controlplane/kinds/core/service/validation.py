@@ -208,7 +208,7 @@ def address_errors(spec: Object, path: str = "spec") -> Errors:
     if invalid or is_headless(spec):
         return errors
     versions = [getattr(parse_ip(address), "version", 0) for address in many]
-    if len(many) > 1 and len(set(versions)) != len(many):
+    if len(many) > 1 and len(set(versions)) < 2:
         errors.append(fe.invalid(where, many, "may specify no more than one IP for each IP family"))
     for index, (address, family) in enumerate(zip(many, families, strict=False)):
         if f"IPv{versions[index]}" != family:
@@ -298,21 +298,55 @@ def service_update_errors(service: Object, old: Object) -> Errors:
     if "ExternalName" in (after.get("type"), before.get("type")):
         return []
     errors: Errors = []
-    new_ips, old_ips = after.get("clusterIPs") or [], before.get("clusterIPs") or []
-    if not (is_headless(after) and is_headless(before)):
-        path = "spec.clusterIPs[0]"
-        if not new_ips and old_ips:
-            errors.append(fe.invalid(path, new_ips, "primary clusterIP can not be unset"))
-        elif old_ips and new_ips[0] != old_ips[0]:
-            errors.append(fe.invalid(path, new_ips, "may not change once set"))
-    if not is_headless(after) and not is_headless(before):
-        new_families, old_families = after.get("ipFamilies") or [], before.get("ipFamilies") or []
-        if old_families and new_families and new_families[0] != old_families[0]:
-            errors.append(fe.invalid("spec.ipFamilies[0]", new_families, "may not change once set"))
+    was_headless, is_now_headless = is_headless(before), is_headless(after)
+    if not (was_headless and is_now_headless):
+        errors += _cluster_ip_update_errors(after, before)
+    if not was_headless and not is_now_headless:
+        errors += _family_update_errors(after, before)
     local = ("LoadBalancer", "Local")
     both = all((one.get("type"), one.get("externalTrafficPolicy")) == local for one in (after, before))
     if both and (after.get("healthCheckNodePort") or 0) != (before.get("healthCheckNodePort") or 0):
         errors.append(fe.forbidden("spec.healthCheckNodePort", "field is immutable"))
+    return errors
+
+
+def _cluster_ip_update_errors(after: Object, before: Object) -> Errors:
+    path, new, old = "spec.clusterIPs", after.get("clusterIPs") or [], before.get("clusterIPs") or []
+    if len(new) == len(old):
+        return [
+            fe.invalid(f"{path}[{position}]", new, "may not change once set")
+            for position, (address, stored) in enumerate(zip(new, old, strict=True))
+            if address != stored
+        ]
+    errors: Errors = []
+    if not new:
+        errors.append(fe.invalid(f"{path}[0]", new, "primary clusterIP can not be unset"))
+    elif old and new[0] != old[0]:
+        errors.append(fe.invalid(f"{path}[0]", new, "may not change once set"))
+    policy = after.get("ipFamilyPolicy")
+    if len(new) == 1 and len(old) > 1 and policy != "SingleStack":
+        text = "must be set to 'SingleStack' when releasing the secondary clusterIP"
+        errors.append(fe.invalid("spec.ipFamilyPolicy", policy, text))
+    return errors
+
+
+def _family_update_errors(after: Object, before: Object) -> Errors:
+    path, new, old = "spec.ipFamilies[0]", after.get("ipFamilies") or [], before.get("ipFamilies") or []
+    unchangeable = "may not change once set"
+    if len(new) == len(old):
+        return [
+            fe.invalid(path, new, unchangeable)
+            for family, stored in zip(new, old, strict=True)
+            if family != stored
+        ]
+    errors: Errors = []
+    if new and old and new[0] != old[0]:
+        # kube-apiserver shows the addresses here.
+        errors.append(fe.invalid(path, after.get("clusterIPs") or [], unchangeable))
+    policy = after.get("ipFamilyPolicy")
+    if len(new) == 1 and len(old) > 1 and policy != "SingleStack":
+        text = "must be set to 'SingleStack' when releasing the secondary ipFamily"
+        errors.append(fe.invalid("spec.ipFamilyPolicy", policy, text))
     return errors
 
 
