@@ -298,6 +298,15 @@ def _warn_of_processes(options: dict[str, Any]) -> None:
         "every client that can create pods can run programs here",
         err=True,
     )
+    from kubewright.workloads.nodes.processes.launch import detect_namespaces
+
+    if detect_namespaces():
+        click.echo("Volumes are mounted at their mount paths, in a mount namespace per container.", err=True)
+    else:
+        click.echo(
+            "Mount namespaces are not available: volumes are below $KUBEWRIGHT_ROOT of each container.",
+            err=True,
+        )
 
 
 def _check_modes(value: str) -> None:

@@ -46,7 +46,8 @@ async def test_exec_with_a_terminal(cluster: ProcessCluster) -> None:
     script = shutil.which("script")
     if script is None:
         pytest.skip("script is not installed")
-    command = f"{KUBECTL} exec -it app -- sh -c 'stty size >/dev/null && tty && echo done'"
+    exec_size = f"{KUBECTL} exec -it app -- sh -c 'sleep 0.5; stty size; tty'"
+    command = f"stty rows 33 cols 111; {exec_size}"
     process = await asyncio.create_subprocess_exec(
         script,
         "-qec",
@@ -59,7 +60,7 @@ async def test_exec_with_a_terminal(cluster: ProcessCluster) -> None:
     async with asyncio.timeout(30):
         output, _ = await process.communicate()
     assert b"/dev/pts/" in output
-    assert b"done" in output
+    assert b"33 111" in output
 
 
 async def test_attach_writes_to_standard_input(cluster: ProcessCluster) -> None:

@@ -46,10 +46,14 @@ async def test_operator_runs_from_its_own_deployment(tmp_path: Path) -> None:
     project.mkdir()
     await kubewright(project, "init", "--domain", "example.com")
     await kubewright(project, "create", "api", "--group", "shop", "--version", "v1", "--kind", "Order")
+    await kubewright(
+        project, "create", "webhook", "--group", "shop", "--version", "v1", "--kind", "Order", "--validation"
+    )
     manifest = project / "config" / "manager" / "manager.yaml"
     text = manifest.read_text()
     # Processes share the ports of the machine; the probe starts sooner than in a cluster.
-    for port in (8081, 8443):
+    text = text.replace("--production,", "--production, --webhook-port=9443,")
+    for port in (8081, 8443, 9443):
         text = text.replace(str(port), str(free_port()))
     manifest.write_text(text.replace("initialDelaySeconds: 5, periodSeconds: 10", "periodSeconds: 1"))
     ready, log = tmp_path / "ready", tmp_path / "log"
@@ -88,7 +92,7 @@ async def test_operator_runs_from_its_own_deployment(tmp_path: Path) -> None:
 async def reconcile_sample(project: Path) -> None:
     """Deploy the operator, and wait until it has reconciled a sample."""
     async with Client.connect(load_config(project / "admin.conf")) as client:
-        for part in ("manager/manager.yaml", "crd", "rbac", "samples"):
+        for part in ("manager/manager.yaml", "crd", "rbac", "webhook"):
             await client.apply_yaml(project / "config" / part)
         async with asyncio.timeout(60):
             while True:
@@ -98,6 +102,8 @@ async def reconcile_sample(project: Path) -> None:
                 if deployment.raw.get("status", {}).get("readyReplicas") == 1:
                     break
                 await asyncio.sleep(0.1)
+            # The webhook is called through the endpoints of its service.
+            await client.apply_yaml(project / "config" / "samples")
             while True:
                 order = await client.get("orders.shop.example.com", "order-sample", namespace="default")
                 conditions = (order.raw.get("status") or {}).get("conditions") or []

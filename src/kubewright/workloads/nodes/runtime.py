@@ -118,6 +118,13 @@ def _ignore_exit(result: ContainerExit) -> None:
     """Ignore the exit of a run that has already ended."""
 
 
+class TerminalSize(NamedTuple):
+    """Size of a terminal, in characters."""
+
+    columns: int
+    rows: int
+
+
 class ProcessStreams(Protocol):
     """Standard input and output of a command, over any protocol."""
 
@@ -131,6 +138,9 @@ class ProcessStreams(Protocol):
 
     async def write_stderr(self, data: bytes) -> None:
         """Write to standard error."""
+
+    async def read_size(self) -> TerminalSize | None:
+        """Return the next size of the client's terminal; `None` if it does not change any more."""
 
 
 class ByteStream(Protocol):
@@ -399,5 +409,6 @@ __all__ = [
     "PortHandler",
     "ProcessStreams",
     "SimulatedRuntime",
+    "TerminalSize",
     "forward_to_port",
 ]

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kubewright.api import codec
 from kubewright.apiserver.http.messages import Tunnel, WebSocket
-from kubewright.workloads.nodes.runtime import ByteStream, ProcessStreams
+from kubewright.workloads.nodes.runtime import ByteStream, ProcessStreams, TerminalSize
 
 from .spdy import SpdyError, SpdySession, SpdyStream
 
@@ -61,6 +61,15 @@ def failure_status(message: str) -> bytes:
     )
 
 
+def parse_size(data: bytes) -> TerminalSize | None:
+    """Parse the last terminal size of a resize channel."""
+    try:
+        size = codec.loads(data.strip().rpartition(b"\n")[2])
+        return TerminalSize(int(size["Width"]), int(size["Height"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
 async def _status_of(handler: ProcessHandler, streams: ProcessStreams) -> bytes:
     try:
         return exit_status(await handler(streams))
@@ -77,6 +86,7 @@ class _WebSocketProcess:
         self.tty = tty
         self._socket = socket
         self._input: asyncio.Queue[bytes] = asyncio.Queue()
+        self._sizes: asyncio.Queue[bytes] = asyncio.Queue()
         if not stdin:
             self._input.put_nowait(b"")
 
@@ -88,12 +98,17 @@ class _WebSocketProcess:
                 self._input.put_nowait(data[1:])
             elif data[:2] == bytes([_CLOSE, _STDIN]):
                 self._input.put_nowait(b"")
+            elif data[:1] == bytes([_RESIZE]):
+                self._sizes.put_nowait(data[1:])
 
     async def read_stdin(self) -> bytes:
         data = await self._input.get()
         if not data:
             self._input.put_nowait(b"")
         return data
+
+    async def read_size(self) -> TerminalSize | None:
+        return parse_size(await self._sizes.get()) if self.tty else None
 
     async def write_stdout(self, data: bytes) -> None:
         await self._socket.send(bytes([_STDOUT]) + data)
@@ -131,6 +146,10 @@ class _SpdyProcess:
     async def read_stdin(self) -> bytes:
         stream = self._streams.get("stdin")
         return await stream.receive() if stream is not None else b""
+
+    async def read_size(self) -> TerminalSize | None:
+        stream = self._streams.get("resize")
+        return parse_size(await stream.receive()) if stream is not None else None
 
     async def write_stdout(self, data: bytes) -> None:
         await self._write("stdout", data)

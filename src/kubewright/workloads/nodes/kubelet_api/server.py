@@ -331,6 +331,9 @@ class _CollectedStreams:
     async def read_stdin(self) -> bytes:
         return b""
 
+    async def read_size(self) -> None:
+        return None
+
     async def write_stdout(self, data: bytes) -> None:
         self.output += data
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import termios
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -169,14 +170,15 @@ class ContainerProcess:
         """Copy output and input until the container or the client ends."""
         listener: asyncio.Queue[bytes] = asyncio.Queue()
         self._listeners.add(listener)
-        feeding = asyncio.create_task(self._feed(streams))
+        tasks = [asyncio.create_task(self._feed(streams))]
+        if self.container.get("tty") and self._input is not None:
+            tasks.append(asyncio.create_task(resize_terminal(self._input, streams)))
         try:
             while data := await listener.get():
                 await streams.write_stdout(data)
         finally:
             self._listeners.discard(listener)
-            feeding.cancel()
-            await asyncio.gather(feeding, return_exceptions=True)
+            await _cancel(*tasks)
         return 0
 
     async def _feed(self, streams: ProcessStreams) -> None:
@@ -228,7 +230,9 @@ async def run_command(spec: LaunchSpec, streams: ProcessStreams) -> int:
         async for data in read_descriptor(descriptor):
             await write(data)
 
-    feeding = asyncio.create_task(feed())
+    tasks = [asyncio.create_task(feed())]
+    if spec.tty:
+        tasks.append(asyncio.create_task(resize_terminal(own_input, streams)))
     copying = [asyncio.create_task(copy(*each)) for each in outputs]
     process = launched.process
     try:
@@ -240,12 +244,23 @@ async def run_command(spec: LaunchSpec, streams: ProcessStreams) -> int:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
-        for task in (feeding, *copying):
-            task.cancel()
-        await asyncio.gather(feeding, *copying, return_exceptions=True)
+        await _cancel(*tasks, *copying)
         if own_input >= 0:
             os.close(own_input)
     return code if code >= 0 else 128 - code
+
+
+async def resize_terminal(descriptor: int, streams: ProcessStreams) -> None:
+    """Set the size of a terminal to that of the client, whenever it changes."""
+    while (size := await streams.read_size()) is not None:
+        with contextlib.suppress(OSError):
+            termios.tcsetwinsize(descriptor, (size.rows, size.columns))
+
+
+async def _cancel(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class RuntimeExecError(Exception):

@@ -35,6 +35,9 @@ class CollectedStreams:
         """Return no input."""
         return b""
 
+    async def read_size(self) -> None:
+        """Return no size: there is no terminal."""
+
     async def write_stdout(self, data: bytes) -> None:
         """Collect standard output."""
         self.output += data[: max(0, MAX_OUTPUT - len(self.output))]

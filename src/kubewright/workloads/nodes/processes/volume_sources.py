@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -29,8 +30,8 @@ class VolumeFiles:
 
     def __init__(self) -> None:
         self.files: dict[str, FileContent] = {}
-        self.refresh_after: float | None = None
-        """Seconds after which a token has to be renewed."""
+        self.refresh_at: float | None = None
+        """Time of the event loop at which a token has to be renewed."""
 
 
 class VolumeSources:
@@ -38,6 +39,8 @@ class VolumeSources:
 
     def __init__(self, reader: ClusterReader) -> None:
         self._reader = reader
+        self._tokens: dict[tuple[str, str, int], tuple[str, float]] = {}
+        """Tokens and when to renew them, by account, audience and lifetime."""
 
     async def read(self, context: PodContext, volume: Object) -> VolumeFiles | None:
         """Return the files of a volume, `None` if it is of another kind; raise `MissingReference`."""
@@ -65,12 +68,21 @@ class VolumeSources:
         elif (source := part.get("serviceAccountToken")) is not None:
             seconds = int(source.get("expirationSeconds") or TOKEN_SECONDS)
             account = (context.pod.get("spec") or {}).get("serviceAccountName") or "default"
-            token = await self._reader.request_token(
-                context.pod, account, source.get("audience") or "", seconds
-            )
-            result.files[source["path"]] = FileContent(token.token.encode(), mode)
-            due = token.lifetime * ROTATION_SHARE
-            result.refresh_after = due if result.refresh_after is None else min(due, result.refresh_after)
+            token, due = await self._token(context, account, source.get("audience") or "", seconds)
+            result.files[source["path"]] = FileContent(token.encode(), mode)
+            result.refresh_at = due if result.refresh_at is None else min(due, result.refresh_at)
+
+    async def _token(
+        self, context: PodContext, account: str, audience: str, seconds: int
+    ) -> tuple[str, float]:
+        """Return a token and when to renew it."""
+        key = (account, audience, seconds)
+        known = self._tokens.get(key)
+        now = asyncio.get_running_loop().time()
+        if known is None or now >= known[1]:
+            new = await self._reader.request_token(context.pod, account, audience, seconds)
+            known = self._tokens[key] = (new.token, now + new.lifetime * ROTATION_SHARE)
+        return known
 
     async def _data(
         self, context: PodContext, result: VolumeFiles, kind: DataKind, name: str, source: Object, mode: int

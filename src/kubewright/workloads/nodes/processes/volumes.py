@@ -134,9 +134,8 @@ class PodVolumes:
         if found is None:
             return False
         self._atomic.setdefault(name, AtomicDirectory(self._directory / name)).write(found.files)
-        if found.refresh_after is not None:
-            due = asyncio.get_running_loop().time() + found.refresh_after
-            self._due = due if self._due is None else min(due, self._due)
+        if found.refresh_at is not None:
+            self._due = found.refresh_at if self._due is None else min(found.refresh_at, self._due)
         return True
 
     # Updates
