@@ -116,6 +116,8 @@ class Strategy:
     """Propagation policy of a delete without one; `Unsupported` for kinds without dependents."""
     ttl: int | None = None
     """Seconds until objects expire (events)."""
+    status_defaults_need_spec = False
+    """Whether defaults of the status depend on the spec, so that a status patch has to decode both."""
     track_managed_fields = True
     error_group: str | None = None
     """The group in error messages, if not that of the resource."""

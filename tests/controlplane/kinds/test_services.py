@@ -180,3 +180,13 @@ async def test_annotations_of_services(cluster: Any) -> None:
     notes = {"annotations": {"service.kubernetes.io/topology-aware-hints": "auto"}}
     await cluster.create(SERVICES, "a", metadata=notes, spec={"ports": PORTS})
     assert cluster.warnings[0].endswith("please use service.kubernetes.io/topology-mode instead")
+
+
+async def test_default_mode_of_load_balancer_addresses(cluster: Any) -> None:
+    await cluster.create(SERVICES, "s", spec={"ports": PORTS, "type": "LoadBalancer"})
+    change = {"status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.1"}]}}}
+    status, patched = await cluster.patch(f"{SERVICES}/s/status", change)
+    assert (status, patched["status"]["loadBalancer"]["ingress"]) == (
+        200,
+        [{"ip": "203.0.113.1", "ipMode": "VIP"}],
+    )

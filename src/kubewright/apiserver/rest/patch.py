@@ -144,6 +144,7 @@ class Patching:
         if (
             self.op.subresource != "status"
             or self.resource.custom
+            or self.resource.strategy.status_defaults_need_spec
             or self.options.field_validation == "Strict"
         ):
             return None

@@ -26,6 +26,7 @@ class ServiceStrategy(KindStrategy):
 
     returns_deleted_object = True
     allow_create_on_update = True
+    status_defaults_need_spec = True
 
     def __init__(self, kind: Kind, ports: range = NODE_PORTS) -> None:
         """Initialize for one server."""
