@@ -14,6 +14,7 @@ from kubewright.scaffold import (
     ScaffoldError,
     ScaffoldLock,
     create_api,
+    create_apiserver,
     create_kubectl_plugin,
     create_webhook,
     edit_project,
@@ -218,4 +219,28 @@ def test_kubectl_plugins(project: Path) -> None:
     ):
         with pytest.raises(ScaffoldError, match=message):
             create_kubectl_plugin(project, name, **options)
+    assert texts(project) == before
+
+
+def test_kinds_of_an_api_server_have_no_crd_and_no_webhooks(project: Path) -> None:
+    create_apiserver(project, SHOP)
+    assert ProjectSettings.load(project).deployment.env == {"KUBEWRIGHT_STORAGE": "sqlite:/data/shop.db"}
+    before = texts(project)
+    for call, message in (
+        (
+            lambda: create_webhook(project, SHOP, validation=True),
+            "use @app.default and @app.validate in shop_api",
+        ),
+        (
+            lambda: create_api(project, Resource(group="store", version="v2", kind="Shop")),
+            "a CRD cannot serve it",
+        ),
+        (lambda: create_apiserver(project, SHOP), "already exists"),
+        (
+            lambda: create_apiserver(project, Resource(group="store", version="v2", kind="Shop")),
+            "pass both classes to app.add",
+        ),
+    ):
+        with pytest.raises(ScaffoldError, match=message):
+            call()
     assert texts(project) == before

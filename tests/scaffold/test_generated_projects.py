@@ -19,6 +19,7 @@ from kubewright.scaffold import (
     ScaffoldLock,
     create_api,
     create_api_from_templates,
+    create_apiserver,
     create_kubectl_plugin,
     create_webhook,
     edit_project,
@@ -149,12 +150,22 @@ def add_templates(directory: Path) -> None:
     create_webhook(directory, page, validation=True)
 
 
+def add_api_server(directory: Path) -> None:
+    """A project with an API server for two kinds of two groups, and an operator for a third kind."""
+    init_project(directory, ProjectInputs(name="pizzeria"))
+    create_apiserver(directory, Resource(group="menu", version="v1", kind="Pizza"))
+    edit_project(directory, {"multigroup": True})
+    create_apiserver(directory, Resource(group="stock", version="v1beta1", kind="App", scope="Cluster"))
+    create_api(directory, Resource(group="staff", version="v1", kind="Cook"))
+
+
 VARIANTS = {
     "namespaced": add_namespaced,
     "groups": add_groups,
     "foreign": add_foreign_kinds,
     "operand": add_operand,
     "templates": add_templates,
+    "apiserver": add_api_server,
 }
 
 

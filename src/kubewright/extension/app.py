@@ -33,7 +33,7 @@ from kubewright.api.gvk import GroupKind, GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.callables import is_async
 from kubewright.manager.injection import InjectionError, check_arguments, describe
-from kubewright.manager.registration import as_sequence, check_kind
+from kubewright.manager.registration import as_sequence, check_kind, import_submodules
 
 from . import rbac
 from .authorization import AuthorizeFunction
@@ -92,6 +92,13 @@ class APIServerApp:
         self.authorizer: AuthorizeFunction | None = None
         self.configurations: list[Callable[[APIServer], object]] = []
         self._reads: dict[type[MetaObject], None] = {}
+
+    def import_modules(self, package: str) -> None:
+        """Import a package with its submodules, so that their resources and functions are declared.
+
+        A module that is being imported already, such as the one that calls this, is not imported again.
+        """
+        import_submodules(package)
 
     # Resources
 

@@ -16,9 +16,7 @@ and may be plain or async. RBAC rules and webhook configurations follow from the
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
-import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -60,6 +58,7 @@ from .registration import (
     check_object_kind,
     check_predicates,
     dashed_name,
+    import_submodules,
     kind_name,
     suggest_keywords,
 )
@@ -109,10 +108,7 @@ class Operator:
 
         A module that is being imported already, such as the one that calls this, is not imported again.
         """
-        module = importlib.import_module(package)
-        for found in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{module.__name__}."):
-            if found.name.rpartition(".")[2] != "__main__":
-                importlib.import_module(found.name)
+        import_submodules(package)
 
     # Services
 

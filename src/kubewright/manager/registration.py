@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
+import pkgutil
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
@@ -38,6 +40,14 @@ class WebhookOptions(TypedDict, total=False):
     service_namespace: str
     service_port: int | None
     ca_bundle: str | None
+
+
+def import_submodules(package: str) -> None:
+    """Import a package and its submodules, except `__main__`."""
+    module = importlib.import_module(package)
+    for found in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{module.__name__}."):
+        if found.name.rpartition(".")[2] != "__main__":
+            importlib.import_module(found.name)
 
 
 def suggest_keywords(function: Callable[P, R]) -> Callable[P, R]:

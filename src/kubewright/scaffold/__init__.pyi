@@ -1,4 +1,5 @@
 from .api import create_api as create_api
+from .apiserver import create_apiserver as create_apiserver
 from .crd_api import create_api_from_crd as create_api_from_crd
 from .edit import edit_project as edit_project
 from .errors import ScaffoldError as ScaffoldError

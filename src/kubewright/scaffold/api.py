@@ -30,6 +30,10 @@ def create_api(directory: Path, resource: Resource) -> Changes:
     check_resource(lock, resource)
     writer = FileWriter(directory, lock)
     versions = lock.versions_of(resource) if resource.is_own else []
+    if versions and versions[0].served:
+        raise ScaffoldError(
+            f"{resource.kind} is served by an API server of the project; a CRD cannot serve it as well"
+        )
     if versions:
         resource = replace(
             resource,

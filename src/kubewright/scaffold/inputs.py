@@ -28,7 +28,16 @@ _KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
 _CLASSES: Final = frozenset(
     (
         *("Annotated", "Client", "Column", "Condition", "Context", "CustomResource", "Invalid", "ObjectMeta"),
-        *("Operator", "RunningOperator", "Spec", "Status"),
+        *(
+            "APIServerApp",
+            "Denied",
+            "FieldError",
+            "ObjectReader",
+            "Operator",
+            "RunningApp",
+            "RunningOperator",
+        ),
+        *("Spec", "Status"),
     )
 )
 """Names that the modules of all kinds import."""
@@ -66,7 +75,8 @@ _VARIABLES: Final = frozenset(
             "pod",
             "port",
         ),
-        *("ready", "reason", "result", "running_operator", "stalled"),
+        *("app", "example", "objects", "ready", "reason", "result", "running_app", "running_operator"),
+        *("stalled",),
     )
 )
 """Names of other variables and parameters in templates."""
@@ -135,6 +145,8 @@ class Resource:
     """What renders the templates of the kind; empty for a controller in Python."""
     sample: str = ""
     """Spec of the test object of a kind with templates, as JSON; empty for a spec without required fields."""
+    served: bool = False
+    """Whether an API server of the project serves the kind, instead of a CRD."""
     storage: bool = True
     """Whether this is the first version of its kind, which is the storage version and the hub."""
     controller_name: str = ""

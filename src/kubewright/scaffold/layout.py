@@ -138,7 +138,7 @@ def _moves(writer: FileWriter, old: ProjectInputs, new: ProjectInputs) -> dict[s
 
 def _belongs_to(module: str, resource: Resource) -> bool:
     rest = module.removeprefix(f"{resource.stem}_")
-    return rest in ("controller", "conversion") or rest.partition("_")[0] == resource.version
+    return rest in ("api", "controller", "conversion") or rest.partition("_")[0] == resource.version
 
 
 def _module(path: str) -> str:

@@ -75,8 +75,14 @@ def render_api(
 
     `installs_crd` is for a class of another module whose CRD this project installs.
     """
-    name = "image" if resource.image else "template" if resource.renderer else "api"
+    name = _api_templates(resource)
     return name, _render(name, project, resource, installs_crd=installs_crd)
+
+
+def _api_templates(resource: Resource) -> str:
+    if resource.served:
+        return "apiserver"
+    return "image" if resource.image else "template" if resource.renderer else "api"
 
 
 def render_webhook(

@@ -38,6 +38,11 @@ def create_webhook(
             f"{resource.api_group}/{resource.version} {resource.kind} does not exist; create it first with "
             f"kubewright create api --version {resource.version} --kind {resource.kind}"
         )
+    if found is not None and found.served:
+        raise ScaffoldError(
+            f"{found.kind} is served by an API server of the project, which calls functions itself; use "
+            f"@app.default and @app.validate in {found.stem}_api.py"
+        )
     # A core or external kind can have webhooks without a controller.
     found = found or replace(resource, controller=False)
     new = [

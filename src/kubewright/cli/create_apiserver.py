@@ -1,0 +1,42 @@
+"""`kubewright create apiserver`: adds a kind that an API server of the project serves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from .project_changes import find_project, generate_manifests, output_option, print_changes, scaffold_errors
+
+
+@click.command("apiserver")
+@click.option("--group", default="", help="API group without the domain of the project, such as store.")
+@click.option("--version", required=True, help="API version, such as v1 or v1alpha1.")
+@click.option("--kind", required=True, help="Kind in CamelCase, such as Shop.")
+@click.option("--plural", default="", help="Name of the resource.  [default: the plural of the kind]")
+@click.option(
+    "--scope",
+    type=click.Choice(["Namespaced", "Cluster"]),
+    default="Namespaced",
+    show_default=True,
+    help="Whether objects are in a namespace.",
+)
+@click.option("--manifests/--no-manifests", "generates", default=True, help="Whether to generate config.")
+@output_option
+def create_apiserver_command(generates: bool, output: str, **options: Any) -> None:
+    """Add a kind with its own storage, served by an aggregated API server instead of a CRD.
+
+    The first one creates the API server; further ones are added to it.
+
+    \b
+    Example:
+      kubewright create apiserver --group store --version v1 --kind Shop
+    """
+    from kubewright.scaffold.apiserver import create_apiserver
+    from kubewright.scaffold.inputs import Resource
+
+    with scaffold_errors():
+        changes = create_apiserver(find_project(), Resource(**options))
+    if generates:
+        generate_manifests(changes)
+    print_changes(changes, output)

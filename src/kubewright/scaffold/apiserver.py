@@ -1,0 +1,52 @@
+"""`create_apiserver`: add a kind that an API server of the project serves, its functions and their tests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from .api import check_resource
+from .edit import set_settings
+from .errors import ScaffoldError
+from .files import Changes, FileWriter
+from .inputs import Resource
+from .layout import module_file
+from .lock import ScaffoldLock
+from .render import render_api, render_group
+
+STORAGE: Final = "env.KUBEWRIGHT_STORAGE"
+
+
+def create_apiserver(directory: Path, resource: Resource) -> Changes:
+    """Add a kind to the API server of the project, which is created with the first one.
+
+    Objects of a deployed server are stored in a file on a volume, unless the settings name another storage.
+    """
+    lock = ScaffoldLock.read(directory)
+    project = lock.project
+    resource = replace(resource, domain=project.domain, served=True, controller=False)
+    versions = lock.versions_of(resource)
+    if versions and lock.find(resource) is None:
+        raise ScaffoldError(
+            f"{resource.kind} has the version {versions[0].version}; to serve another one, add a class with "
+            f"conversion methods and pass both classes to app.add() in {versions[0].stem}_api.py"
+        )
+    check_resource(lock, resource)
+    writer = FileWriter(directory, lock)
+    for path, text in render_group(project, resource).items():
+        writer.keep_or_create(path, text, "group")
+    templates, rendered = render_api(project, resource)
+    for path, text in rendered.items():
+        if path == f"src/{project.package}/app.py":
+            writer.keep_or_create(path, text, templates)
+        else:
+            writer.create(path, text, templates)
+    lock.put(resource)
+    if STORAGE not in project.deployment:
+        name = "kubewright.toml" if (directory / "kubewright.toml").is_file() else "pyproject.toml"
+        set_settings(writer, name, {STORAGE: f"sqlite:/data/{project.name}.db"})
+    writer.changes.next.append(f"edit {module_file(project, resource, resource.module)}")
+    writer.changes.next.append("pytest")
+    writer.changes.next.append(f"kubewright run {project.package}:app")
+    return writer.commit()
