@@ -39,6 +39,7 @@ REAL = server_kinds() == ("real",)
 for example in (
     "at",
     "autoscaler",
+    "cloud_provider",
     "cronjob",
     "foo",
     "guestbook",
