@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 _BATCH: Final = 256
 """Workers that are advanced before other callbacks of the loop run."""
 _RETRY_SECONDS: Final = 1.0
-_BURST_GAP: Final = 0.25
+_BURST_GAP: Final = 1.0
 """Seconds without a status write after which a burst of writes has ended."""
 _LONG_BURST: Final = 50
 """Status writes in a burst after which events wait for its end."""
