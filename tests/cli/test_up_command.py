@@ -1,4 +1,4 @@
-"""Errors of `kubewright up`: each is one message that names the flag or the file."""
+"""Options of `kubewright up`; an error is one message that names the flag or the file."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from kubewright.cli import main
+from kubewright.cli.up import up_command
 from kubewright.controlplane import ControlPlane
 from kubewright.storage import SQLiteStorage
 
@@ -143,3 +144,11 @@ def test_the_ready_file_is_not_written_through_a_symlink(tmp_path: Path) -> None
     assert victim.read_text() == "precious"
     assert not ready.is_symlink()
     assert ready.read_text() == "https://127.0.0.1:6443\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "nodes"),
+    [((), 1), (("--no-controllers",), 0), (("--nodes", "0"), 0), (("--nodes", "3"), 3)],
+)
+def test_nodes(arguments: tuple[str, ...], nodes: int) -> None:
+    assert up_command.make_context("up", list(arguments)).params["nodes"] == nodes

@@ -30,10 +30,10 @@ class Up:
 
 
 def start_up(folder: Path, *options: str) -> Up:
-    """Start `kubewright up` and wait until it is ready."""
+    """Start `kubewright up` without nodes and wait until it is ready."""
     kubeconfig, ready, log = folder / "kubeconfig", folder / "ready", folder / "log"
     ready.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "kubewright.cli", "up", *options]
+    command = [sys.executable, "-m", "kubewright.cli", "up", "--nodes", "0", *options]
     command += ["--kubeconfig", str(kubeconfig), "--ready-file", str(ready)]
     with log.open("w") as output:
         process = subprocess.Popen(

@@ -52,7 +52,7 @@ async def start_session() -> AsyncIterator[ClusterConfig]:
         click.echo(f"Using the control plane at {server} (./{path}).", err=True)
         yield load_config(path)
         return
-    plane = ControlPlane(kubeconfig=path)
+    plane = ControlPlane(kubeconfig=path, nodes=1)
     with _quiet_controllers():
         await plane.start()
     try:

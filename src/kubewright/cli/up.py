@@ -18,14 +18,17 @@ if TYPE_CHECKING:
     from kubewright.controlplane import ControlPlane
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-DEFAULT_NODES = "0"
+DEFAULT_NODES = 1
+"""Simulated nodes of a control plane with controllers."""
 
 
 def _split_list(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word.strip() for text in value for word in text.split(",") if word.strip())
 
 
-def _parse_nodes(ctx: click.Context, parameter: click.Parameter, value: str) -> int | Path:
+def _parse_nodes(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | Path:
+    if value is None:
+        return DEFAULT_NODES if ctx.params["controllers"] else 0
     if value.isdecimal():
         return int(value)
     path = Path(value)
@@ -112,15 +115,15 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
 @click.option(
     "--controllers/--no-controllers",
     default=True,
+    is_eager=True,  # the default of --nodes depends on it
     help="Whether to run the controllers of the control plane.",
 )
 @click.option(
     "--nodes",
-    default=DEFAULT_NODES,
-    show_default=True,
     callback=_parse_nodes,
     metavar="N|FILE",
-    help="Simulated nodes: their number, or a YAML file. With 0, no pod runs and no workload controller.",
+    help="Simulated nodes: their number, or a YAML file. With 0, as in envtest, no pod and no workload "
+    "controller runs.  [default: 1, or 0 with --no-controllers]",
 )
 @click.option(
     "--run-processes",
