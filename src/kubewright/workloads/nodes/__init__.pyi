@@ -3,6 +3,7 @@ from .node_spec import NodeSpec as NodeSpec
 from .node_spec import NodeSpecError as NodeSpecError
 from .node_spec import load_nodes as load_nodes
 from .pod_control import PodControl as PodControl
+from .processes.runtime import ProcessRuntime as ProcessRuntime
 from .runtime import ContainerExit as ContainerExit
 from .runtime import ContainerRun as ContainerRun
 from .runtime import ContainerRuntime as ContainerRuntime

@@ -1,7 +1,9 @@
 """Containers as local processes: `kubewright up --run-processes`.
 
-    runtime = ProcessRuntime(registration.sender, manager.cache, clock=registration.clock)
-    manager.add(SimulatedNodes(manager, 1, runtime=runtime))
+    runtime = ProcessRuntime(
+        registration.sender, manager.cache, clock=registration.clock, nodes=registration.nodes
+    )
+    manager.add(SimulatedNodes(manager, registration=registration, runtime=runtime))
 
 The command of a container runs in a session of its own, with the rights of the user of this process. Where
 the kernel allows it, each container has a mount namespace with its volumes at their mount paths.

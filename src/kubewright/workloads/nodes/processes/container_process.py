@@ -157,8 +157,9 @@ class ContainerProcess:
         return ""
 
     def signal(self, number: int, *, group: bool = False) -> None:
-        """Send a signal to the process, or to all processes of its session's group."""
-        if self._launched is None:
+        """Send a signal to the process, or to all processes of its group; ignored after the end."""
+        # The number of a process that has ended may be that of another one.
+        if self._launched is None or self.ended.is_set():
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if group:

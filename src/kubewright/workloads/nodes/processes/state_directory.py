@@ -33,9 +33,8 @@ class StateDirectory:
         self.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.parent.stat().st_uid != os.getuid():
             raise PermissionError(f"{self.parent} belongs to another user; remove it")
-        self.path = Path(
-            tempfile.mkdtemp(prefix=f"{os.getpid()}.{_start_time(os.getpid())}.", dir=self.parent)
-        )
+        owner = f"{os.getpid()}.{_start_time(os.getpid())}.{_process_namespace()}."
+        self.path = Path(tempfile.mkdtemp(prefix=owner, dir=self.parent))
         self.scratch = self.path / "root"
         """Mount point of the root directories of containers, in their mount namespaces."""
         self.scratch.mkdir()
@@ -43,9 +42,10 @@ class StateDirectory:
     def remove_stale(self) -> None:
         """Kill the processes and delete the files of runs that have ended without `close`."""
         for folder in list(self.parent.iterdir()):
-            owner, _, rest = folder.name.partition(".")
-            started = rest.partition(".")[0]
-            if folder == self.path or not owner.isdecimal() or _start_time(int(owner)) == started:
+            parts = folder.name.split(".")
+            if len(parts) != 4 or not parts[0].isdecimal() or parts[2] != _process_namespace():
+                continue
+            if _is_running(int(parts[0]), parts[1]):
                 continue
             killed = kill_processes(folder)
             logger.info(
@@ -89,11 +89,29 @@ def _processes() -> Iterator[int]:
 
 
 def _start_time(process: int) -> str:
-    """Return the start time of a process, which tells processes of one number apart."""
+    """Return the start time of a process, which tells processes of one number apart; 0 if not known."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
-        return "0" if process == os.getpid() else ""
+        return "0"
+
+
+def _process_namespace() -> str:
+    """Return the namespace of process numbers; those of another container have another meaning."""
+    try:
+        return "".join(sign for sign in os.readlink("/proc/self/ns/pid") if sign.isdecimal())
+    except OSError:
+        return "0"
+
+
+def _is_running(process: int, started: str) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return _start_time(process) == started
 
 
 def _remove(folder: Path) -> None:
