@@ -15,8 +15,7 @@ from kubewright.api.unstructured import Unstructured
 from kubewright.testing.server import start_test_server
 from kubewright.workloads.nodes.container_log import LogOptions
 from kubewright.workloads.nodes.processes import environment, volumes
-from kubewright.workloads.nodes.processes.handlers import CollectedStreams
-from kubewright.workloads.nodes.runtime import ContainerRun, ExecRequest
+from kubewright.workloads.nodes.runtime import CollectedStreams, ContainerRun, ExecRequest
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="requires Linux")
 

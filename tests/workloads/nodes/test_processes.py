@@ -14,6 +14,7 @@ from tests.workloads.nodes.process_cluster import ProcessCluster, linux_only, st
 from tests.workloads.nodes.simulated_cluster import condition
 
 from kubewright.api.errors import NotFound
+from kubewright.api.quantity import Quantity
 from kubewright.workloads.nodes.node_spec import NodeSpecError, load_image_commands
 from kubewright.workloads.nodes.processes.environment import expand, service_variables
 
@@ -247,6 +248,19 @@ async def test_containers_are_restarted_with_the_control_plane(tmp_path: Path) -
         terminated = found["lastState"]["terminated"]
         assert (terminated["exitCode"], terminated["reason"]) == (255, "Unknown")
         assert cluster.current_run("app").ended is False
+
+
+async def test_usage_is_measured(cluster: ProcessCluster) -> None:
+    await cluster.run_pod("busy", sys.executable, "-c", "data = bytearray(64 << 20)\nwhile True: pass")
+    await cluster.wait_ready("busy")
+    path = "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/busy"
+    async with asyncio.timeout(20):
+        while True:
+            found = await cluster.nodes.registration.sender.send("GET", path)
+            usage = found["containers"][0]["usage"]
+            if Quantity(usage["memory"]) > Quantity("64Mi") and Quantity(usage["cpu"]) > Quantity("20m"):
+                break
+            await asyncio.sleep(0.1)
 
 
 # Termination

@@ -18,6 +18,7 @@ async def add_simulated_nodes(manager: ComponentManager) -> None:
     if workloads.run_processes and registration is not None:
         from .node_spec import load_image_commands
         from .processes.runtime import ProcessRuntime
+        from .processes.usage import ProcessMetrics
 
         runtime = ProcessRuntime(
             registration.sender,
@@ -26,6 +27,7 @@ async def add_simulated_nodes(manager: ComponentManager) -> None:
             nodes=registration.nodes,
             images=load_image_commands(workloads.nodes),
         )
+        workloads.metrics = ProcessMetrics(runtime, workloads.metrics)
     nodes = SimulatedNodes(manager, registration=registration, metrics=workloads.metrics, runtime=runtime)
     workloads.simulated_nodes = nodes
     manager.add(nodes)

@@ -143,6 +143,31 @@ class ProcessStreams(Protocol):
         """Return the next size of the client's terminal; `None` if it does not change any more."""
 
 
+class CollectedStreams:
+    """Streams of a command without a client: no input, and output in memory, up to a limit."""
+
+    tty = False
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.output = bytearray()
+        self._limit = limit
+
+    async def read_stdin(self) -> bytes:
+        """Return no input."""
+        return b""
+
+    async def write_stdout(self, data: bytes) -> None:
+        """Collect standard output."""
+        self.output += data if self._limit is None else data[: max(0, self._limit - len(self.output))]
+
+    async def write_stderr(self, data: bytes) -> None:
+        """Collect standard error."""
+        await self.write_stdout(data)
+
+    async def read_size(self) -> None:
+        """Return no size: there is no terminal."""
+
+
 class ByteStream(Protocol):
     """A connection to a port of a pod."""
 
@@ -397,6 +422,7 @@ async def forward_to_port(port: int, stream: ByteStream) -> None:
 
 __all__ = [
     "ByteStream",
+    "CollectedStreams",
     "ContainerExit",
     "ContainerRun",
     "ContainerRuntime",

@@ -33,7 +33,13 @@ from kubewright.workloads.nodes.container_log import LogOptions
 from kubewright.workloads.nodes.container_state import ContainerState
 from kubewright.workloads.nodes.node_state import NodeState
 from kubewright.workloads.nodes.objects import Object
-from kubewright.workloads.nodes.runtime import ByteStream, ContainerRun, ExecRequest, ProcessStreams
+from kubewright.workloads.nodes.runtime import (
+    ByteStream,
+    CollectedStreams,
+    ContainerRun,
+    ExecRequest,
+    ProcessStreams,
+)
 
 from . import statistics
 from .authentication import KubeletAuthenticator
@@ -254,7 +260,7 @@ class KubeletServer:
     async def _run(self, query: Query, namespace: str, pod: str, container: str) -> web.Response:
         worker, state = self._find(namespace, pod, container)
         run = self._running(state, pod)
-        streams = _CollectedStreams()
+        streams = CollectedStreams()
         command = query.all("cmd") or query.all("command")
         code = await self._nodes.runtime.exec(run, ExecRequest(command, worker.pod, container, streams))
         return web.Response(status=200 if code == 0 else 500, body=bytes(streams.output))
@@ -318,27 +324,6 @@ class KubeletServer:
             await run_ports_on_spdy(tunnel, opener)
 
         return await _upgrade_spdy(request, (PORT_PROTOCOL,), carry)
-
-
-class _CollectedStreams:
-    """Streams of a command without a client that interacts."""
-
-    tty = False
-
-    def __init__(self) -> None:
-        self.output = bytearray()
-
-    async def read_stdin(self) -> bytes:
-        return b""
-
-    async def read_size(self) -> None:
-        return None
-
-    async def write_stdout(self, data: bytes) -> None:
-        self.output += data
-
-    async def write_stderr(self, data: bytes) -> None:
-        self.output += data
 
 
 def _required(node: NodeState | None) -> NodeState:

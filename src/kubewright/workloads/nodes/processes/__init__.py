@@ -15,5 +15,6 @@ Modules:
 - `environment`, `downward_api`: variables; `cluster_reader`: the objects they refer to
 - `volumes`, `volume_sources`: volumes as directories; `atomic_directory`: updates of their files
 - `probes`, `handlers`: probes and lifecycle hooks
+- `usage`: CPU and memory of containers
 - `state_directory`: the files of all containers, and processes that an earlier run has left behind
 """

@@ -68,6 +68,7 @@ class ContainerProcess:
         self._launched: Launched | None = None
         self._input: int | None = None
         self._listeners: set[asyncio.Queue[bytes]] = set()
+        self.started_at = asyncio.get_running_loop().time()
         self.started = asyncio.Event()
         """Set when the command is executed, or could not be."""
         self.ended = asyncio.Event()

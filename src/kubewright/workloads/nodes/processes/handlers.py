@@ -8,11 +8,13 @@ import ssl
 from typing import Final, NamedTuple
 
 from kubewright.workloads.nodes.objects import Object
+from kubewright.workloads.nodes.runtime import CollectedStreams
 
 from .container_process import ContainerProcess, RuntimeExecError
 
 LOCAL_HOST: Final = "127.0.0.1"
 MAX_OUTPUT: Final = 10 * 1024
+"""Bytes of output of a command that are reported."""
 _USER_AGENT: Final = "kube-probe/1.36"
 
 
@@ -21,30 +23,6 @@ class ActionResult(NamedTuple):
 
     succeeded: bool
     output: str = ""
-
-
-class CollectedStreams:
-    """Streams of a command without a client: no input, and output in memory."""
-
-    tty = False
-
-    def __init__(self) -> None:
-        self.output = bytearray()
-
-    async def read_stdin(self) -> bytes:
-        """Return no input."""
-        return b""
-
-    async def read_size(self) -> None:
-        """Return no size: there is no terminal."""
-
-    async def write_stdout(self, data: bytes) -> None:
-        """Collect standard output."""
-        self.output += data[: max(0, MAX_OUTPUT - len(self.output))]
-
-    async def write_stderr(self, data: bytes) -> None:
-        """Collect standard error."""
-        await self.write_stdout(data)
 
 
 async def run_action(action: Object, process: ContainerProcess, seconds: float | None) -> ActionResult:
@@ -76,7 +54,7 @@ def _timeout_text(action: Object, process: ContainerProcess, seconds: float) -> 
 
 
 async def _exec(command: list[str], process: ContainerProcess) -> ActionResult:
-    streams = CollectedStreams()
+    streams = CollectedStreams(MAX_OUTPUT)
     try:
         code = await process.exec(command, streams)
     except RuntimeExecError as error:
@@ -150,4 +128,4 @@ def _port(value: object, container: Object) -> int:
     return 0
 
 
-__all__ = ["ActionResult", "CollectedStreams", "run_action"]
+__all__ = ["ActionResult", "run_action"]

@@ -97,6 +97,9 @@ class ProcessRuntime:
         self._prepared: dict[tuple[str, str], LaunchSpec | ContainerStartError | None] = {}
         """What `prepare` has computed, by pod and container; `None` while it does."""
         self._processes: dict[str, ContainerProcess] = {}
+        """Running processes by container id."""
+        self._by_pod: dict[str, dict[str, ContainerProcess]] = {}
+        """The last process of each container, by uid of the pod and name."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._stops: dict[str, asyncio.Task[None]] = {}
         self._watched: set[GroupVersionKind] = set()
@@ -124,6 +127,10 @@ class ProcessRuntime:
     def process_of(self, run: ContainerRun) -> ContainerProcess | None:
         """Return the process of a run; `None` after its end."""
         return self._processes.get(run.container_id)
+
+    def processes_of(self, uid: str) -> Mapping[str, ContainerProcess]:
+        """Return the last processes of the containers of a pod, by name."""
+        return self._by_pod.get(uid, {})
 
     # Preparation
 
@@ -271,6 +278,7 @@ class ProcessRuntime:
             spec, container, self.log(run), self._clock, self._message_file(run.pod.uid, run.container)
         )
         self._processes[run.container_id] = process
+        self._by_pod.setdefault(run.pod.uid, {})[run.container] = process
         hook = (container.get("lifecycle") or {}).get("postStart")
         run.has_started = hook is None
         self.spawn(self._run(run, process))
@@ -347,6 +355,7 @@ class ProcessRuntime:
         """Delete the files of a pod, after its processes have ended."""
         for key in [key for key in self._prepared if key[0] == pod.uid]:
             del self._prepared[key]
+        self._by_pod.pop(pod.uid, None)
         self.spawn(self._release(pod.uid))
 
     async def _release(self, uid: str) -> None:
