@@ -78,10 +78,28 @@ async def test_addresses_stay_after_a_restart(tmp_path: Path) -> None:
         ]
 
 
-async def test_uninitialized_simulated_node(tmp_path: Path) -> None:
-    file = tmp_path / "nodes.yaml"
+def write_nodes(directory: Path) -> Path:
+    """Write a file with one node that a cloud has to initialize."""
+    file = directory / "nodes.yaml"
     taint = "{key: node.cloudprovider.kubernetes.io/uninitialized, value: 'true', effect: NoSchedule}"
     file.write_text(f"nodes: [{{name: n, taints: [{taint}]}}]")
+    return file
+
+
+async def test_simulated_node_waits_for_a_cloud(tmp_path: Path) -> None:
+    names = ["cloud-node-controller", "cloud-node-lifecycle-controller", "node-route-controller"]
+    options: Any = {"nodes": write_nodes(tmp_path), "disable_controllers": names}
+    async with start_test_server("in-process", **options) as server:
+        node = await server.client().get(Node, "n")
+        assert node.spec is not None
+        assert node.spec.provider_id is None
+        assert "node.cloudprovider.kubernetes.io/uninitialized" in [
+            taint.key for taint in node.spec.taints or ()
+        ]
+
+
+async def test_uninitialized_simulated_node(tmp_path: Path) -> None:
+    file = write_nodes(tmp_path)
     async with start_test_server("in-process", nodes=file) as server:
         client = server.client()
 
@@ -91,6 +109,7 @@ async def test_uninitialized_simulated_node(tmp_path: Path) -> None:
         node = await client.wait(Node, name="n", until=has_zone, timeout=30)
         assert node is not None
         assert node.spec is not None
+        assert node.spec.provider_id == "kubewright://n"
         assert not [taint for taint in node.spec.taints or () if "uninitialized" in (taint.key or "")]
 
 

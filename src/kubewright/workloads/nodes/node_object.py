@@ -13,6 +13,8 @@ from .objects import LEASE, LEASE_NAMESPACE, Object
 KUBELET_VERSION: Final = "v1.36.0"
 RUNTIME_VERSION: Final = "kubewright://1.36.0"
 LEASE_DURATION_SECONDS: Final = 40
+UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
+"""Taint of nodes whose provider ID a cloud provider sets."""
 MANAGED_BY_KWOK: Final = "kwok.x-k8s.io/node"
 """Annotation of Node objects that a user creates and wants to be simulated; its value is `fake`."""
 
@@ -34,11 +36,9 @@ def node_object(
 ) -> Object:
     """Return the Node object that a kubelet registers. `index` determines addresses that are not given."""
     pod_cidr = spec.pod_cidr or pod_cidr or default_pod_cidr(index)
-    node_spec: Object = {
-        "podCIDR": pod_cidr,
-        "podCIDRs": [pod_cidr],
-        "providerID": f"kubewright://{spec.name}",
-    }
+    node_spec: Object = {"podCIDR": pod_cidr, "podCIDRs": [pod_cidr]}
+    if not any(taint.get("key") == UNINITIALIZED for taint in spec.taints):
+        node_spec["providerID"] = f"kubewright://{spec.name}"
     if spec.taints:
         node_spec["taints"] = [dict(taint) for taint in spec.taints]
     if spec.unschedulable:
