@@ -67,7 +67,7 @@ def bundle(valid: Path, tmp_path: Path) -> Path:
 
 def change(file: Path, path: str, value: Any) -> None:
     """Set or delete the field of a YAML file; a function changes the present value."""
-    document = yaml.safe_load(file.read_text())
+    document = yaml.load(file.read_text(), yaml.CSafeLoader)
     parts: list[str | int] = [
         int(index) if index else name for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path)
     ]
@@ -82,7 +82,7 @@ def change(file: Path, path: str, value: Any) -> None:
         target[parts[-1]] = value(target[parts[-1]])
     else:
         target[parts[-1]] = value
-    file.write_text(yaml.safe_dump(document))
+    file.write_text(yaml.dump(document, Dumper=yaml.CSafeDumper))
 
 
 def test_a_generated_bundle_is_valid(bundle: Path) -> None:
@@ -221,8 +221,10 @@ BROKEN: list[tuple[str, str, Any, str, str]] = [
         "'Shops' must be one of",
     ),
     (CRD, "apiVersion", "apiextensions.k8s.io/v1beta1", "apiVersion", "is not served by Kubernetes"),
+    (CSV, f"{POD}.containers[0].ports", 1, f"{POD}.containers[0].ports", "expected array, got int"),
+    (SERVICE, "spec.ports[0].port", "https", "spec.ports[0].port", "expected int, got str"),
     (CRD, "spec.names.plural", "Shops!", "spec.names.plural", "DNS-1035 label"),
-    (CRD, "spec.versions", "v1", "spec", "has values of wrong types"),
+    (CRD, "spec.versions", "v1", "spec.versions", "expected array, got str"),
     (
         CRD,
         "spec.versions[0].schema.openAPIV3Schema.type",

@@ -125,13 +125,14 @@ def plan_upgrade(directory: Path) -> UpgradePlan:
     _check_versions(lock)
     plan = UpgradePlan(directory)
     rendered = render_project(lock)
+    sets = {each.templates for each in rendered.values()}
     for name in sorted({*lock.files, *rendered, *SETTINGS_FILES}):
         recorded, new = lock.files.get(name), rendered.get(name)
         current = _read(directory / name)
         if recorded is None:
             _plan_unrecorded(plan, name, current, new)
-        elif recorded.templates == COPY:
-            continue
+        elif recorded.templates == COPY or (new is None and recorded.templates not in sets):
+            continue  # not from templates, or of a set that is rendered by its own command only
         elif new is None:
             _plan_removal(plan, name, current, recorded)
         elif current is None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.api.objects import copy_value
+from kubewright.api.apiextensions.v1 import CustomResourceDefinition
+from kubewright.api.codec import DecodeError, from_plain, to_plain
+from kubewright.api.gvk import GroupVersionKind
+from kubewright.api.scheme import Scheme
 from kubewright.schema.crd.definition import default_crd, validate_crd
 
 from .files import SUPPORTED_KINDS
@@ -44,8 +47,32 @@ def check_objects(content: BundleContent, findings: list[BundleFinding]) -> None
             report.error("spec.selector", "matches the pods of no Deployment of the ClusterServiceVersion")
 
 
-def check_definitions(content: BundleContent, findings: list[BundleFinding]) -> None:
-    """Validate the CRDs as the API server does."""
+def check_types(content: BundleContent, findings: list[BundleFinding]) -> None:
+    """Report built-in objects with values of wrong types, and remove them from the content."""
+    scheme = Scheme()
+    for each in list(content.objects):
+        gvk = GroupVersionKind.from_api_version(str(each.data.get("apiVersion")), each.kind)
+        of = scheme.find(gvk)
+        if of is not None and decode_map(Reporter(findings, each.file), "", each.data, of) is None:
+            content.objects.remove(each)
+
+
+def decode_map(report: Reporter, path: str, value: Any, of: type[Any]) -> dict[str, Any] | None:
+    """Return a value as a built-in type has it; report values of wrong types, and return `None` then."""
+    try:
+        decoded: dict[str, Any] = to_plain(from_plain(value, of))
+    except DecodeError as error:
+        message, _, where = str(error).partition(" - at `$")
+        place = f"{path}{where.rstrip('`')}".removeprefix(".")
+        expected = message.partition(": ")[2].replace("`", "").replace(" | null", "")
+        report.error(place, f"{expected[:1].lower()}{expected[1:]}")
+        return None
+    return decoded
+
+
+def check_definitions(content: BundleContent, findings: list[BundleFinding]) -> dict[str, dict[str, Any]]:
+    """Validate the CRDs as the API server does, and return the valid ones by name."""
+    valid = {}
     for each in content.of_kind("CustomResourceDefinition"):
         report = Reporter(findings, each.file)
         if each.data.get("apiVersion") != "apiextensions.k8s.io/v1":
@@ -54,15 +81,16 @@ def check_definitions(content: BundleContent, findings: list[BundleFinding]) -> 
                 f"{each.data.get('apiVersion')} is not served by Kubernetes; use apiextensions.k8s.io/v1",
             )
             continue
-        definition: dict[str, Any] = copy_value(dict(each.data))
-        try:
-            default_crd(definition)
-            problems = validate_crd(definition, metadata=False)
-        except (AttributeError, KeyError, TypeError):
-            report.error("spec", "has values of wrong types")
+        definition = decode_map(report, "", each.data, CustomResourceDefinition)
+        if definition is None:
             continue
+        default_crd(definition)
+        problems = validate_crd(definition, metadata=False)
         for problem in problems:
             report.error(problem.field, problem.detail or str(problem))
+        if not problems:
+            valid[each.name] = definition
+    return valid
 
 
 def deployments_of(content: BundleContent) -> list[Any]:
@@ -89,4 +117,12 @@ def install_spec(version: BundleObject) -> Any:
     return as_map(as_map(as_map(version.data.get("spec")).get("install")).get("spec"))
 
 
-__all__ = ["check_definitions", "check_objects", "deployments_of", "install_spec", "permissions_of"]
+__all__ = [
+    "check_definitions",
+    "check_objects",
+    "check_types",
+    "decode_map",
+    "deployments_of",
+    "install_spec",
+    "permissions_of",
+]

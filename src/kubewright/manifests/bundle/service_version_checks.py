@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from kubewright.api.apps.v1 import DeploymentSpec
 from kubewright.api.objects import copy_value
 from kubewright.schema.version import SchemaVersion
 
 from .files import SEMVER
 from .findings import BundleContent, BundleFinding, BundleObject, Reporter, as_map, as_maps, as_strings
-from .object_checks import install_spec
+from .object_checks import decode_map, install_spec
 from .project_metadata import MEDIA_TYPES
 from .service_version import API_VERSION, INSTALL_MODES
 
@@ -60,9 +61,12 @@ _MATURITY: Final = (
 
 
 def check_service_version(
-    version: BundleObject, content: BundleContent, findings: list[BundleFinding]
+    version: BundleObject,
+    content: BundleContent,
+    definitions: Mapping[str, Mapping[str, Any]],
+    findings: list[BundleFinding],
 ) -> None:
-    """Check all fields except for webhook definitions."""
+    """Check all fields except for webhook definitions; `definitions` are the valid CRDs by name."""
     report = Reporter(findings, version.file)
     spec = as_map(version.data.get("spec"))
     if version.data.get("apiVersion") != API_VERSION:
@@ -71,9 +75,8 @@ def check_service_version(
     _check_install_modes(report, spec)
     _check_strategy(report, version, spec)
     _check_permissions(report, version)
-    schemas = _schemas(content)
-    owned = _check_owned(report, spec, schemas, content, findings)
-    _check_examples(report, version, owned, schemas)
+    owned = _check_owned(report, spec, content, findings)
+    _check_examples(report, version, owned, _schemas(definitions))
     _check_descriptions(report, version, spec)
 
 
@@ -127,7 +130,9 @@ def _check_strategy(report: Reporter, version: BundleObject, spec: Mapping[str, 
         path = f"spec.install.spec.deployments[{index}]"
         if not deployment.get("name"):
             report.error(f"{path}.name", "is missing")
-        body = as_map(deployment.get("spec"))
+        body = decode_map(report, f"{path}.spec", deployment.get("spec"), DeploymentSpec)
+        if body is None:
+            continue
         template = as_map(body.get("template"))
         selector = as_map(as_map(body.get("selector")).get("matchLabels"))
         labels = as_map(as_map(template.get("metadata")).get("labels"))
@@ -202,26 +207,24 @@ def _check_permissions(report: Reporter, version: BundleObject) -> None:
 Versions = dict[tuple[str, str, str], Mapping[str, Any]]
 
 
-def _schemas(content: BundleContent) -> Versions:
-    """Return the schemas of all versions in the bundle by CRD, version and kind."""
+def _schemas(definitions: Mapping[str, Mapping[str, Any]]) -> Versions:
+    """Return the schemas of all versions by CRD, version and kind."""
     found: Versions = {}
-    for each in content.of_kind("CustomResourceDefinition"):
-        spec = as_map(each.data.get("spec"))
+    for name, definition in definitions.items():
+        spec = as_map(definition.get("spec"))
         kind = str(as_map(spec.get("names")).get("kind"))
         for version in as_maps(spec.get("versions")):
             schema = as_map(as_map(version.get("schema")).get("openAPIV3Schema"))
-            found[each.name, str(version.get("name")), kind] = schema
+            found[name, str(version.get("name")), kind] = schema
     return found
 
 
 def _check_owned(
-    report: Reporter,
-    spec: Mapping[str, Any],
-    schemas: Versions,
-    content: BundleContent,
-    findings: list[BundleFinding],
+    report: Reporter, spec: Mapping[str, Any], content: BundleContent, findings: list[BundleFinding]
 ) -> list[tuple[str, str, str]]:
     """Compare the owned CRDs with those of the bundle, and return the owned ones."""
+    definitions = list(content.of_kind("CustomResourceDefinition"))
+    schemas = _schemas({each.name: each.data for each in definitions})
     owned: list[tuple[str, str, str]] = []
     for index, each in enumerate(as_maps(as_map(spec.get("customresourcedefinitions")).get("owned"))):
         path = f"spec.customresourcedefinitions.owned[{index}]"
@@ -246,11 +249,11 @@ def _check_owned(
         _check_descriptors(report, path, each, schema)
     served = {
         (each.name, str(version.get("name")))
-        for each in content.of_kind("CustomResourceDefinition")
+        for each in definitions
         for version in as_maps(as_map(each.data.get("spec")).get("versions"))
         if version.get("served")
     }
-    files = {each.name: each.file for each in content.of_kind("CustomResourceDefinition")}
+    files = {each.name: each.file for each in definitions}
     for name, version in sorted(served - {(name, version) for name, version, _ in owned}):
         Reporter(findings, files[name]).error(
             "spec.versions", f"the ClusterServiceVersion does not own version {version} of {name}"
@@ -337,10 +340,7 @@ def _example_errors(example: dict[str, Any], schema: Mapping[str, Any] | None) -
     """Return what the API server would report for an example."""
     if schema is None:
         return
-    try:
-        compiled = SchemaVersion(dict(schema))
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return  # the checks of the CRD report what is wrong with its schema
+    compiled = SchemaVersion(dict(schema))
     prepared: dict[str, Any] = copy_value(example)
     for unknown in compiled.prune(prepared):
         yield f"unknown field {unknown}"

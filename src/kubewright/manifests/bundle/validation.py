@@ -16,7 +16,7 @@ import yaml
 
 from .files import ANNOTATIONS_FILE, BUNDLE, SUPPORTED_KINDS
 from .findings import BundleContent, BundleFinding, BundleObject, Reporter, as_map
-from .object_checks import check_definitions, check_objects
+from .object_checks import check_definitions, check_objects, check_types
 from .service_version import KIND
 from .service_version_checks import check_service_version
 from .webhook_checks import check_webhooks
@@ -32,14 +32,15 @@ def validate_bundle(directory: Path) -> list[BundleFinding]:
     findings: list[BundleFinding] = []
     _check_annotations(directory, findings)
     content = _read_manifests(directory, findings)
+    check_types(content, findings)
     check_objects(content, findings)
-    check_definitions(content, findings)
+    definitions = check_definitions(content, findings)
     versions = list(content.of_kind(KIND))
     if len(versions) != 1:
         where = versions[1].file if versions else "manifests"
         Reporter(findings, where).error("", f"a bundle has exactly one {KIND}; found {len(versions)}")
     for each in versions[:1]:
-        check_service_version(each, content, findings)
+        check_service_version(each, content, definitions, findings)
         check_webhooks(each, content, findings)
     return sorted(findings, key=lambda each: each.severity)
 

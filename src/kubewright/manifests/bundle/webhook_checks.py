@@ -61,12 +61,12 @@ def _check_common(
             f"{webhook.get('deploymentName')!r} is not one of the Deployments ({', '.join(deployments)})",
         )
     else:
-        ports = {
+        ports = [
             value
             for container in as_maps(_pod(deployment).get("containers"))
             for port in as_maps(container.get("ports"))
             for value in (port.get("containerPort"), port.get("name"))
-        }
+        ]
         target = webhook.get("targetPort", webhook.get("containerPort", 443))
         if target not in ports:
             report.error(f"{path}.targetPort", f"no container of the Deployment has the port {target!r}")
