@@ -17,6 +17,7 @@ from urllib.request import Request, urlopen
 
 from kubewright.api.core.v1 import LoadBalancerIngress, LoadBalancerStatus, Node, NodeAddress, Service
 from kubewright.client import Client
+from kubewright.manager import logs
 from kubewright.workloads.cloud import (
     CloudControllerManager,
     CloudProvider,
@@ -197,6 +198,7 @@ async def main() -> None:
     parser.add_argument("--api", default="http://127.0.0.1:8090")
     parser.add_argument("--cluster-cidr", default="10.244.0.0/16")
     arguments = parser.parse_args()
+    logs.setup()
     provider = acme(arguments.api, os.environ.get("ACME_TOKEN", "secret"))
     async with Client.connect(kubeconfig=arguments.kubeconfig) as client:
         await CloudControllerManager(provider, client, cluster_cidrs=[arguments.cluster_cidr]).run()

@@ -5,43 +5,46 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from acme_cloud import AcmeCloud
 
+import cloud_provider
 from cloud_provider import PROVISIONING_DELAY, AcmeAPI, acme
 from kubewright.api.core.v1 import Node, Service
 from kubewright.client import Client, strategic_merge_patch
 from kubewright.client.wait import is_deleted
-from kubewright.testing.server import start_test_server
 from kubewright.workloads.cloud import CloudControllerManager
 
+DEPLOY = Path(cloud_provider.__file__).with_name("deploy.yaml")
+ACCOUNT = "system:serviceaccount:kube-system:cloud-controller-manager"
+ACCOUNT_GROUPS = ("system:serviceaccounts", "system:authenticated")
 TAINT = {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}
 
 
 @asynccontextmanager
-async def running() -> AsyncIterator[tuple[Client, AcmeCloud]]:
-    """Run the cloud, a control plane and the cloud controller manager."""
+async def running(client: Client) -> AsyncIterator[AcmeCloud]:
+    """Run the cloud and the cloud controller manager, with the permissions of `deploy.yaml` only."""
     cloud = AcmeCloud()
     server = cloud.start()
     try:
-        async with start_test_server("in-process") as plane:
-            provider = acme(f"http://127.0.0.1:{server.server_port}", cloud.token)
-            manager = CloudControllerManager(
-                provider,
-                plane.client(),
-                cluster_cidrs=["10.244.0.0/16"],
-                leader_election=False,
-                handle_signals=False,
-            )
-            stop = asyncio.Event()
-            task = asyncio.create_task(manager.run(stop))
-            try:
-                yield plane.client(), cloud
-            finally:
-                stop.set()
-                await task
+        await client.apply_yaml(DEPLOY)
+        provider = acme(f"http://127.0.0.1:{server.server_port}", cloud.token)
+        manager = CloudControllerManager(
+            provider,
+            client.with_impersonation(ACCOUNT, ACCOUNT_GROUPS),
+            cluster_cidrs=["10.244.0.0/16"],
+            handle_signals=False,
+        )
+        stop = asyncio.Event()
+        task = asyncio.create_task(manager.run(stop))
+        try:
+            yield cloud
+        finally:
+            stop.set()
+            await task
     finally:
         server.shutdown()
         server.server_close()
@@ -69,8 +72,9 @@ def has_address(service: Service | None) -> bool:
     return bool(status and status.load_balancer and status.load_balancer.ingress)
 
 
-async def test_nodes_and_load_balancers() -> None:
-    async with running() as (client, cloud):
+async def test_nodes_and_load_balancers(world: Any) -> None:
+    client: Client = world.client
+    async with running(client) as cloud:
         cloud.add_server("node-0")
         cloud.add_server("node-1", zone="north-2")
         await create_node(client, "node-0", 0)
@@ -87,9 +91,11 @@ async def test_nodes_and_load_balancers() -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         body: dict[str, Any] = {"type": "LoadBalancer", "ports": [{"port": 80}]}
-        metadata = {"name": "web", "namespace": "default"}
+        metadata = {"name": "web", "namespace": world.namespace}
         await client.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": body})
-        service = await client.wait(Service, name="web", namespace="default", until=has_address, timeout=60)
+        service = await client.wait(
+            Service, name="web", namespace=world.namespace, until=has_address, timeout=60
+        )
         assert loop.time() - began >= PROVISIONING_DELAY
         assert service is not None
         assert service.spec is not None
@@ -109,8 +115,8 @@ async def test_nodes_and_load_balancers() -> None:
         assert balancer["servers"] == ["srv-1"]
         assert len(cloud.resources["routes"]) == 1
 
-        await client.delete(Service, "web", namespace="default")
-        await client.wait(Service, name="web", namespace="default", until=is_deleted, timeout=60)
+        await client.delete(Service, "web", namespace=world.namespace)
+        await client.wait(Service, name="web", namespace=world.namespace, until=is_deleted, timeout=60)
         assert cloud.resources["load-balancers"] == {}
 
 

@@ -104,7 +104,12 @@ class RouteController:
         missing = [key for key in wanted if key not in present]
         results = await asyncio.gather(*(self._create(by_name[key[0]], wanted[key]) for key in missing))
         failed = {key[0] for key, created in zip(missing, results, strict=True) if not created}
-        await self._run(self._set_condition(node, node.name not in failed) for node in nodes if _cidrs(node))
+        targets = {route.target_node for route in routes}
+        await self._run(
+            self._set_condition(node, bool(_cidrs(node)) and node.name not in failed)
+            for node in nodes
+            if _cidrs(node) or node.name in targets
+        )
         return Result(requeue_after=self._interval)
 
     async def _run(self, calls: Iterable[Coroutine[object, object, None]]) -> None:

@@ -18,7 +18,7 @@ from typing import Final
 
 from kubewright.api.codec import to_plain
 from kubewright.api.core.v1 import LoadBalancerIngress, LoadBalancerStatus, Node, Service
-from kubewright.api.errors import NotFound
+from kubewright.api.errors import APIError, NotFound
 from kubewright.api.finalizers import has_finalizer
 from kubewright.cache.store import ObjectChange
 from kubewright.client import patches
@@ -135,7 +135,8 @@ class ServiceController:
     async def _ensure(self, request: Request, service: Service) -> None:
         self._event(service, "EnsuringLoadBalancer", "Ensuring load balancer")
         if not has_finalizer(service, FINALIZER):
-            await self._patch(service, {"metadata": {"finalizers": [FINALIZER]}})
+            change: dict[str, object] = {"metadata": {"finalizers": [FINALIZER]}}
+            await self._patch(service, change, "failed to add load balancer cleanup finalizer")
         nodes = await self._nodes()
         if not nodes:
             self._event(service, "UnAvailableLoadBalancer", _NO_NODES, "Warning")
@@ -165,7 +166,8 @@ class ServiceController:
             except Exception as error:
                 raise _wrap("failed to delete load balancer", error) from error
         if has_finalizer(service, FINALIZER):
-            await self._patch(service, {"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}})
+            change: dict[str, object] = {"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
+            await self._patch(service, change, "failed to remove load balancer cleanup finalizer")
         self._event(service, "DeletedLoadBalancer", "Deleted load balancer")
         logger.info("deleted load balancer", extra=self._log_fields(service))
         await self._patch_status(service, LoadBalancerStatus())
@@ -189,9 +191,10 @@ class ServiceController:
         if _comparable(before) == _comparable(status):
             return
         ingress = to_plain(status).get("ingress") or None
-        await self._patch(service, {"status": {"loadBalancer": {"ingress": ingress}}})
+        change: dict[str, object] = {"status": {"loadBalancer": {"ingress": ingress}}}
+        await self._patch(service, change, "failed to update load balancer status")
 
-    async def _patch(self, service: Service, change: dict[str, object]) -> None:
+    async def _patch(self, service: Service, change: dict[str, object], failure: str) -> None:
         # The role of the controller allows to patch the status only; that includes metadata.
         patch = patches.strategic_merge_patch(change)
         try:
@@ -200,6 +203,8 @@ class ServiceController:
             )
         except NotFound:
             logger.debug("service does not exist any more", extra=self._log_fields(service))
+        except APIError as error:
+            raise SyncError(f"{failure}: {error}") from error
 
     # Nodes
 
