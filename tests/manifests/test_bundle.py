@@ -313,3 +313,13 @@ def test_lists_are_merged_by_their_names() -> None:
     }
     both = override(generated, {"owned": [{"name": "a", "y": 3}]})["owned"]
     assert [each["y"] for each in both] == [3, 3]
+
+
+def test_extension_api_servers_are_not_supported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = PROGRAM.replace(
+        "import Context, Operator", "import Context, Operator\nfrom kubewright import APIServerApp"
+    )
+    project = make_project(tmp_path, monkeypatch, served + "\n\napp = APIServerApp('shop')\napp.add(Shop)\n")
+    result = project.run("bundle", "--version", "1.0.0", exit_code=1)
+    assert "a bundle with an extension API server is not supported" in result.stderr
+    assert not (tmp_path / "bundle").exists()

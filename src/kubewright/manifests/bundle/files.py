@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kubewright.api.objects import copy_value
-from kubewright.manifests.deployment import network
+from kubewright.manifests.deployment import apiserver, network
 from kubewright.manifests.deployment.names import Manifest
 from kubewright.manifests.deployment.tree import DeploymentTree
 from kubewright.manifests.deployment.webhooks import INJECT_CA
@@ -136,8 +136,13 @@ def build_bundle(
     """Return the bundle of a deployment that was generated with `bundle_settings`.
 
     `samples` are objects of the kinds of the project; `base` are fields of the ClusterServiceVersion that the
-    user sets.
+    user sets. Raises `BundleError` if OLM cannot install the project.
     """
+    if apiserver.SERVER in tree.objects:
+        raise BundleError(
+            "a bundle with an extension API server is not supported; install the project with "
+            "kubewright deploy"
+        )
     bundle = Bundle(options.version)
     objects = sort_objects(tree, bundle.warnings)
     package = options.package or settings.name
