@@ -161,6 +161,9 @@ class Resource:
     dry runs of deletions are rejected. The function returns an object or an `HTTPResponse`; `watch` returns
     an async iterator of `(type, object)`. Without a `watch` function, watches are served from storage. A
     `patch` function requires the verb `get`."""
+    refresh: Callable[[str, str], Awaitable[object]] | None = None
+    """Called before a request reads objects, with the namespace and the name in the URL (empty for a
+    collection), to copy the objects of another system to storage."""
     body_limit: int = 0
     """Maximum size of a body in bytes; 0: the server's limit."""
     accepting_writes: Callable[[], Exception | None] | None = None

@@ -12,7 +12,7 @@ key, lists with `ListSet` by item.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypedDict, Unpack
 
 from kubewright.api.codec import from_plain, to_plain
@@ -39,6 +39,7 @@ class ResourceSettings(TypedDict, total=False):
     group_priority: int
     version_priority: int
     handlers: Mapping[str, VerbFunction]
+    refresh: Callable[[str, str], Awaitable[object]] | None
     body_limit: int
     storage_version_hash: bool
 

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from kubewright.manifests.project import OperatorDeployment
     from kubewright.webhook.conversion import Converter
 
+    from .rest import BackendCopy, Rest
+
 F = TypeVar("F", bound=Callable[..., object])
 
 _WRITES = ("create", "update")
@@ -70,6 +72,7 @@ class DeclaredResource:
     storage: type[MetaObject] | None
     strategy: Strategy | None
     options: ResourceSettings
+    rest: Rest[Any] | None = None
     defaults: dict[str, list[tuple[type[MetaObject], Callable[[Any], object]]]] = field(default_factory=dict)
     validations: list[Validation] = field(default_factory=list)
     subresources: list[FunctionSubresource] = field(default_factory=list)
@@ -108,6 +111,7 @@ class APIServerApp:
         hub: type[MetaObject] | None = None,
         storage: type[MetaObject] | None = None,
         strategy: Strategy | None = None,
+        rest: Rest[Any] | None = None,
         **options: Unpack[ResourceSettings],
     ) -> None:
         """Serve a kind; several classes are its versions.
@@ -116,12 +120,15 @@ class APIServerApp:
         `@resource`. Versions are converted through the hub (`hub=True` in `@resource`), which hooks and
         validation see; it need not be served. `storage` is the stored version, by default the hub.
         `strategy` has further hooks, such as those for graceful deletion; `options` are fields of `Resource`.
+        With `rest`, the objects come from another system; such a kind has one version.
         """
         if not kinds:
             raise TypeError("add() needs a class with @resource")
         for kind in kinds:
             check_kind(kind)
-        declared = DeclaredResource(kinds, hub or _hub_of(kinds), storage, strategy, options)
+        if rest is not None and len(kinds) > 1:
+            raise ValueError(f"{kinds[0].__name__} has a Rest, which supports one version")
+        declared = DeclaredResource(kinds, hub or _hub_of(kinds), storage, strategy, options, rest)
         if declared.group_kind in self.resources:
             raise ValueError(
                 f"{declared.group_kind} was already added; pass all of its versions to one add()"
@@ -269,11 +276,19 @@ class APIServerApp:
 
     # Declarations for the server and for manifests
 
-    def build(self, values: Mapping[str, Any]) -> list[Resource]:
-        """Return the resources for an `APIServer`. `values`: arguments of functions by name."""
-        from .resources import build_resource
+    def build(self, values: Mapping[str, Any]) -> list[tuple[Resource, BackendCopy | None]]:
+        """Return the resources for an `APIServer`, each with the copy of its backend, if it has one.
 
-        return [build_resource(each, values) for each in self.resources.values()]
+        `values` are the arguments of functions by name.
+        """
+        from .resources import build_resource
+        from .rest import BackendCopy
+
+        built = []
+        for each in self.resources.values():
+            backend = BackendCopy(each.kinds[0], each.rest) if each.rest is not None else None
+            built.append((build_resource(each, values, backend), backend))
+        return built
 
     @property
     def is_empty(self) -> bool:

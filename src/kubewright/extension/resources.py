@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kubewright.apiserver.typed import resource_of
 
 from .conversion import ConverterAdapter
+from .rest import PATCH_TYPES
 from .strategy import strategy_with
 
 if TYPE_CHECKING:
@@ -15,9 +16,12 @@ if TYPE_CHECKING:
     from kubewright.schema.structural import Node
 
     from .app import DeclaredResource
+    from .rest import BackendCopy
 
 
-def build_resource(declared: DeclaredResource, values: Mapping[str, Any]) -> Resource:
+def build_resource(
+    declared: DeclaredResource, values: Mapping[str, Any], backend: BackendCopy | None = None
+) -> Resource:
     """Return the resource of a kind in all its versions."""
     if len(declared.kinds) > 1 and declared.hub is None:
         names = ", ".join(each.__name__ for each in declared.kinds)
@@ -25,6 +29,12 @@ def build_resource(declared: DeclaredResource, values: Mapping[str, Any]) -> Res
             f"{names} are versions of {declared.group_kind} without a hub; set hub=True in the @resource of "
             "one of them, and convert the others to it"
         )
+    options = declared.options.copy()
+    if backend is not None and declared.rest is not None:
+        options.setdefault("verbs", declared.rest.verbs)
+        options.setdefault("patch_types", PATCH_TYPES)
+        options["handlers"] = {**backend.handlers, **options.get("handlers", {})}
+        options["refresh"] = backend.refresh
     schemas: dict[str, Node | None] = {}
     converter = None
     if declared.converter is not None:
@@ -38,7 +48,7 @@ def build_resource(declared: DeclaredResource, values: Mapping[str, Any]) -> Res
         ),
         subresources={each.name: each.build(values) for each in declared.subresources},
         converter=converter,
-        **declared.options,
+        **options,
     )
     schemas.update({version.name: version.schema for version in resource.versions})
     return resource

@@ -86,8 +86,7 @@ async def serve_app(app: APIServerApp, cluster: Client | None) -> AsyncIterator[
             authorizer=_authorizer(app, access),
             admission=[DeclaredAdmission(app.name, app.admissions, values)] if app.admissions else (),
         )
-        for resource in app.build(values):
-            server.add(resource)
+        backends = [(backend, server.add(resource)) for resource, backend in app.build(values)]
         for configure in app.configurations:
             configure(server)
         own = Client.from_transport(InProcessTransport(server, SYSTEM))
@@ -104,6 +103,10 @@ async def serve_app(app: APIServerApp, cluster: Client | None) -> AsyncIterator[
         stack.push_async_callback(https.stop, 1.0)
         stack.push_async_callback(server.stop)
         stack.callback(https.stop_listening)
+        for backend, store in backends:
+            if backend is not None:
+                await backend.start(store)
+                stack.push_async_callback(backend.stop)
         # Informers of own kinds end with the server's watches; those of the cluster are stopped first.
         stack.push_async_callback(reader.stop)
         await reader.start()
