@@ -207,10 +207,11 @@ class Workloads:
         if not self.nodes or kubelet is None:
             return
         from .nodes.node_registration import NodeRegistration
-        from .nodes.node_spec import load_nodes
+        from .nodes.node_spec import load_nodes, load_settings
 
         sender = self.connection.sender(kubelet.user)
-        self.registration = NodeRegistration(sender, load_nodes(self.nodes), now=self.now)
+        settings = load_settings(self.nodes)
+        self.registration = NodeRegistration(sender, load_nodes(self.nodes), settings=settings, now=self.now)
         await self.registration.start()
         self._services.append(self.registration)
         assert self.registration.listener is not None

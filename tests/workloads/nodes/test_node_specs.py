@@ -9,7 +9,9 @@ from tests.workloads.nodes.simulated_cluster import start_cluster
 
 from kubewright.workloads.nodes import NodeSpecError, load_nodes
 from kubewright.workloads.nodes.node_object import default_internal_ip, default_pod_cidr, node_object
+from kubewright.workloads.nodes.node_spec import load_settings
 from kubewright.workloads.nodes.node_state import AddressPool, NodeState, pod_requests
+from kubewright.workloads.nodes.settings import MISSING_IMAGES
 
 FILE = """
 nodes:
@@ -118,6 +120,16 @@ def test_admission_by_taints_and_fields() -> None:
     rejection = node.admit({"spec": {"tolerations": [{"operator": "Exists"}]}}, {})
     assert rejection is not None
     assert rejection.reason == "OutOfpods"
+
+
+def test_missing_images_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "nodes.yaml"
+    path.write_text("nodes: [{name: a}]\nmissingImages: ['private/*']\n")
+    assert load_settings(path).missing_images == ("private/*",)
+    assert load_settings(3).missing_images == MISSING_IMAGES
+    path.write_text("nodes: [{name: a}]\nmissingImages: private\n")
+    with pytest.raises(NodeSpecError, match="expected a list of patterns"):
+        load_settings(path)
 
 
 async def test_nodes_of_a_file_are_created(tmp_path: Path) -> None:

@@ -195,6 +195,16 @@ async def test_image_pull_error(cluster: SimulatedCluster) -> None:
     await cluster.wait_ready("web", 60.0)
 
 
+async def test_image_that_does_not_exist(cluster: SimulatedCluster) -> None:
+    await cluster.create_pod("web", containers=[{"name": "app", "image": "webserver:404"}])
+    status = await cluster.wait_for(
+        "web", lambda s: (state(s).get("waiting") or {}).get("reason") == "ErrImagePull"
+    )
+    assert state(status)["waiting"]["message"].endswith("webserver:404: not found")
+    cluster.nodes.settings.missing_images = ()
+    await cluster.wait_ready("web", 60.0)
+
+
 async def test_out_of_memory(cluster: SimulatedCluster) -> None:
     await cluster.create_pod("web")
     await cluster.wait_ready("web")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from .behaviour import ContainerBehaviour
@@ -78,10 +79,13 @@ class ContainerStarts:
         """Start a container, or report why it cannot start; return when to continue."""
         behaviour = self._worker.behaviour(container)
         path = self._worker.container_path(container)
-        if behaviour.image_pull_error:
-            self._worker.dirty = True
-            return self._fail_pull(container, behaviour.image_pull_error, now)
         worker = self._worker
+        pull_error = behaviour.image_pull_error
+        if not pull_error and worker.context.runtime.uses_images and self._is_missing(container.image):
+            pull_error = f"failed to resolve image: {container.image}: not found"
+        if pull_error:
+            worker.dirty = True
+            return self._fail_pull(container, pull_error, now)
         try:
             if not worker.context.runtime.prepare(
                 worker.pod, self._container_spec(container.name), lambda: worker.context.wake(worker)
@@ -148,6 +152,11 @@ class ContainerStarts:
                     found: Object = one
                     return found
         return {"name": name}
+
+    def _is_missing(self, image: str) -> bool:
+        if image in self._worker.node.images:
+            return False
+        return any(fnmatchcase(image, pattern) for pattern in self._worker.context.settings.missing_images)
 
     def _fail_pull(self, container: ContainerState, error: str, now: float) -> float:
         path, image = self._worker.container_path(container), container.image

@@ -11,6 +11,8 @@
         images: ["docker.io/library/nginx:1.29"]
         unschedulable: false
 
+    missingImages: ["*:404"]       # patterns of images that cannot be pulled, instead of the default
+
 A file may also be a list of these, or one of them, or Node objects (`kind: Node`), whose metadata, spec and
 status.capacity are used.
 """
@@ -26,6 +28,7 @@ from typing import Any, Final
 from kubewright.api.names import check_dns_subdomain
 
 from .objects import Object
+from .settings import SimulationSettings
 
 DEFAULT_CAPACITY: Final[Mapping[str, str]] = {
     "cpu": "8",
@@ -156,6 +159,24 @@ def load_image_commands(declaration: object) -> dict[str, list[str]]:
     return found
 
 
+def load_settings(declaration: object) -> SimulationSettings:
+    """Return the settings of a nodes file (`missingImages`), or the default; raise `NodeSpecError`."""
+    settings = SimulationSettings()
+    if not isinstance(declaration, str | Path) or str(declaration).isdecimal():
+        return settings
+    import yaml
+
+    path = Path(declaration)
+    for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+        patterns = document.get("missingImages") if isinstance(document, dict) else None
+        if patterns is None:
+            continue
+        if not isinstance(patterns, list):
+            raise NodeSpecError(f"{path}: missingImages: expected a list of patterns")
+        settings.missing_images = tuple(str(pattern) for pattern in patterns)
+    return settings
+
+
 def _parse(entry: object, where: str) -> list[NodeSpec]:
     if not isinstance(entry, dict):
         raise NodeSpecError(f"{where}: expected a mapping with the fields of a node")
@@ -227,5 +248,6 @@ __all__ = [
     "NodeSpecError",
     "load_image_commands",
     "load_nodes",
+    "load_settings",
     "numbered_nodes",
 ]

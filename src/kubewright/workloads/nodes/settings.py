@@ -9,6 +9,8 @@ CRASH_BACKOFF_SECONDS: Final = 10.0
 CRASH_BACKOFF_LIMIT_SECONDS: Final = 300.0
 CRASH_BACKOFF_RESET_SECONDS: Final = 600.0
 """A container that ran for this long restarts without back-off again."""
+MISSING_IMAGES: Final = ("*:404", "*.invalid/*", "*.invalid:*/*", "invalid.*/*")
+"""Images that do not exist unless declared otherwise: the tag 404, and registries in reserved domains."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,8 +46,10 @@ class SimulationSettings:
     """Events per second of all nodes, with a burst of twice as many; a real kubelet sends 50."""
     complete_jobs: bool = True
     """Whether pods that are owned by a Job complete without being asked to."""
+    missing_images: tuple[str, ...] = MISSING_IMAGES
+    """Patterns (`*`, `?`) of images that cannot be pulled; all others exist."""
     writers: int = 16
     """How many status writes are sent concurrently."""
 
 
-__all__ = ["SimulationSettings"]
+__all__ = ["MISSING_IMAGES", "SimulationSettings"]

@@ -36,7 +36,7 @@ from .behaviour import BehaviourResolver
 from .kubelet_events import KubeletEvent, KubeletEvents
 from .node_object import MANAGED_BY_KWOK
 from .node_registration import NodeRegistration
-from .node_spec import NodeSpec, load_nodes
+from .node_spec import NodeSpec, load_nodes, load_settings
 from .node_state import NodeState
 from .objects import NODE, POD, Object
 from .pod_control import PodControl
@@ -116,6 +116,7 @@ class SimulatedNodes:
             from kubewright.workloads.connection import ClientConnection
 
             sender = ClientConnection(self.client).sender("system:node")
+            settings = settings if settings is not None else load_settings(nodes)
             registration = NodeRegistration(sender, load_nodes(nodes), settings=settings)
         self.registration = registration
         self.metrics: MetricsSource = metrics if metrics is not None else SimulatedMetrics()
