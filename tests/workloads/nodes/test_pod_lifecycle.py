@@ -195,6 +195,25 @@ async def test_image_pull_error(cluster: SimulatedCluster) -> None:
     await cluster.wait_ready("web", 60.0)
 
 
+async def test_active_deadline_can_be_shortened(cluster: SimulatedCluster) -> None:
+    await cluster.create_pod("web", activeDeadlineSeconds=3000)
+    await cluster.wait_ready("web")
+    await cluster.client.patch(
+        "pods", patches.merge_patch({"spec": {"activeDeadlineSeconds": 5}}), name="web"
+    )
+    status = await cluster.wait_for("web", lambda status: status["phase"] == "Failed", 30.0)
+    assert status["reason"] == "DeadlineExceeded"
+
+
+async def test_observed_generation_follows_the_spec(cluster: SimulatedCluster) -> None:
+    await cluster.create_pod("web")
+    await cluster.wait_ready("web")
+    await cluster.client.patch(
+        "pods", patches.merge_patch({"spec": {"activeDeadlineSeconds": 500}}), name="web"
+    )
+    await cluster.wait_for("web", lambda status: status["observedGeneration"] == 2, 10.0)
+
+
 async def test_image_that_does_not_exist(cluster: SimulatedCluster) -> None:
     await cluster.create_pod("web", containers=[{"name": "app", "image": "webserver:404"}])
     status = await cluster.wait_for(

@@ -191,3 +191,18 @@ async def test_mirroring(run: Any) -> None:
             return not await slices(cluster, "db")
 
         await cluster.eventually(removed)
+
+
+async def test_endpoints_without_a_service_are_kept(run: Any) -> None:
+    async with run(*ALL) as cluster:
+        client = cluster.client
+        await client.create(
+            {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "own", "namespace": "default"}}
+        )
+        await client.create(service("other"))
+
+        async def managed() -> Any:
+            return await client.get_or_none(Endpoints, "other", namespace="default")
+
+        await cluster.eventually(managed)
+        assert await client.get_or_none(Endpoints, "own", namespace="default") is not None

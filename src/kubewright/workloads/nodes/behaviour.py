@@ -2,7 +2,8 @@
 
 Annotations have the prefix `sim.kubewright.dev/`. A suffix with the name of a container limits an annotation
 to that container: `sim.kubewright.dev/exit-code.app: "1"`. A rule (`Pods.set`) has precedence over
-annotations, which have precedence over the settings.
+annotations, which have precedence over the command of the container if it is a simple one (see
+`simple_commands`), which has precedence over the settings.
 
 | annotation | value | effect |
 |---|---|---|
@@ -27,6 +28,7 @@ annotations, which have precedence over the settings.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -37,6 +39,7 @@ from kubewright.api.times import Duration
 
 from .objects import Object, owner_kind
 from .settings import SimulationSettings
+from .simple_commands import simple_command
 
 PREFIX: Final = "sim.kubewright.dev/"
 
@@ -72,6 +75,7 @@ _DEFAULT_TEXTS: Final = {
     "fail_startup": "HTTP probe failed with statuscode: 503",
     "evict": "The node was low on resource: memory. ",
 }
+_EXITS: Final = frozenset(("exit_after", "exit_code", "exit_count", "oom", "keep_running"))
 _ANNOTATIONS: Final = frozenset(each.name for each in fields(ContainerBehaviour)) | {"oom", "keep_running"}
 
 
@@ -161,6 +165,13 @@ class BehaviourRule:
     changes: dict[str, Any] = field(default_factory=dict)
 
 
+_SPEC_FIELDS: Final = {
+    "init": "initContainers",
+    "sidecar": "initContainers",
+    "ephemeral": "ephemeralContainers",
+}
+
+
 class BehaviourResolver:
     """Computes the behaviour of containers from settings, annotations and rules."""
 
@@ -182,10 +193,13 @@ class BehaviourResolver:
         for rule in self.rules:
             if rule.container in ("", container) and rule.selector.matches(pod):
                 changes.update(rule.changes)
+        from_command = changes.keys().isdisjoint(_EXITS) and self._apply_command(
+            pod, container, kind, changes
+        )
         if kind == "init":
             changes.setdefault("exit_after", self.settings.init_duration)
             # Without the name of the init container, exits are declared for the main containers.
-            if not self._names_container(annotations, container):
+            if not from_command and not self._names_container(annotations, container):
                 changes.pop("exit_code", None)
         elif kind == "main":
             self._complete(pod, changes)
@@ -194,6 +208,24 @@ class BehaviourResolver:
             changes.setdefault("exit_after", self.settings.completion_delay)
         changes.pop("keep_running", None)
         return replace(self._default, **changes) if changes else self._default
+
+    def _apply_command(self, pod: Object, container: str, kind: str, changes: dict[str, Any]) -> bool:
+        """Set the exit and the output of a simple command; return whether the command is one."""
+        field_name = _SPEC_FIELDS.get(kind, "containers")
+        for spec in (pod.get("spec") or {}).get(field_name) or ():
+            if spec.get("name") != container:
+                continue
+            found = simple_command(spec)
+            if found is None:
+                return False
+            least = self.settings.init_duration if kind == "init" else self.settings.completion_delay
+            endless = found.seconds == math.inf
+            changes["exit_after"] = None if endless else max(found.seconds, least)
+            changes["exit_code"] = found.exit_code
+            changes.setdefault("exit_message", found.message(spec))
+            changes.setdefault("logs", found.output)
+            return True
+        return False
 
     def _complete(self, pod: Object, changes: dict[str, Any]) -> None:
         if changes.get("keep_running"):

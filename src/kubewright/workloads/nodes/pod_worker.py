@@ -78,6 +78,7 @@ class PodWorker:
         self.resize = PodResize(self)
         self.probe_checks = context.runtime.create_probes(self)
         self.starts = ContainerStarts(self)
+        self._observed_generation = 0
         self._create_at = 0.0
         self._grace: float | None = None
         self._kill_by = 0.0
@@ -144,6 +145,9 @@ class PodWorker:
         for container in spec.get("ephemeralContainers") or ():
             if container["name"] not in known:
                 self.containers.append(ContainerState(container, "ephemeral", "Never"))
+        if self.start_time and not self.is_finished and not self.is_terminating:
+            self._set_deadline(spec)
+            self.dirty = self.dirty or self._generation != self._observed_generation
         if self.stage == "running":
             self.resize.apply(spec)
             self.refresh()
@@ -177,6 +181,7 @@ class PodWorker:
         """Continue a pod that another process has started."""
         status, spec = pod.get("status") or {}, pod.get("spec") or {}
         now = self.context.clock.time()
+        self._observed_generation = int(status.get("observedGeneration") or 0)
         self.phase = status.get("phase") or "Pending"
         self.reason, self.message = status.get("reason") or "", status.get("message") or ""
         self.start_time, self.address = status["startTime"], status.get("podIP") or ""
@@ -503,6 +508,7 @@ class PodWorker:
     def status_patch(self) -> Object:
         """Return the strategic merge patch of the status; call it once per write."""
         self.dirty = False
+        self._observed_generation = self._generation
         status: Object = {"phase": self.phase, "observedGeneration": self._generation}
         if self.reason:
             status["reason"], status["message"] = self.reason, self.message

@@ -1,4 +1,7 @@
-"""Probes of simulated containers: declared to succeed or fail, never sent."""
+"""Probes of simulated containers: declared to succeed or fail, never sent.
+
+The results of exec probes with simple commands are known (see `simple_commands`).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from .container_state import ContainerState
 from .objects import Object
+from .simple_commands import simple_command
 
 if TYPE_CHECKING:
     from .pod_worker import PodWorker
@@ -26,20 +30,23 @@ class ProbeChecks:
         if container.kind == "init" or container.run is None:
             return None
         behaviour = container.run.behaviour
+        fail_readiness = behaviour.fail_readiness or self._exec_failure(container, "readiness")
+        fail_liveness = behaviour.fail_liveness or self._exec_failure(container, "liveness")
+        fail_startup = behaviour.fail_startup or self._exec_failure(container, "startup")
         started_at = container.since + self._delay(container, "startup")
-        if behaviour.fail_startup and ("startup" in container.probes or not container.probes):
-            return self._failing(container, "startup", "Startup", behaviour.fail_startup, now)
+        if fail_startup and ("startup" in container.probes or not container.probes):
+            return self._failing(container, "startup", "Startup", fail_startup, now)
         if now < started_at:
             self._set(container, started=False, ready=False)
             return started_at
-        if behaviour.fail_liveness:
-            due = self._failing(container, "liveness", "Liveness", behaviour.fail_liveness, now)
+        if fail_liveness:
+            due = self._failing(container, "liveness", "Liveness", fail_liveness, now)
             if not container.is_running:
                 return due
         else:
             due = None
-        if behaviour.fail_readiness:
-            self._report(container, "readiness", f"Readiness probe failed: {behaviour.fail_readiness}")
+        if fail_readiness:
+            self._report(container, "readiness", f"Readiness probe failed: {fail_readiness}")
             self._set(container, started=True, ready=False)
             return due
         ready_at = started_at + behaviour.ready_delay + self._delay(container, "readiness")
@@ -50,6 +57,16 @@ class ProbeChecks:
             container.unhealthy = ""
         self._set(container, started=True, ready=True)
         return due
+
+    def _exec_failure(self, container: ContainerState, name: str) -> str:
+        """Return how an exec probe with a simple command fails; empty if it succeeds or is not known."""
+        probe = container.probes.get(name)
+        if probe is None or not probe.get("exec"):
+            return ""
+        found = simple_command(probe["exec"])
+        if found is None or found.exit_code == 0:
+            return ""
+        return found.output or f"command failed with exit code {found.exit_code}"
 
     def _delay(self, container: ContainerState, name: str) -> float:
         if not self._worker.context.settings.probe_delays or name not in container.probes:

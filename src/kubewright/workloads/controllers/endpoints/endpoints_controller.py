@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from kubewright.api.codec import decoder
 from kubewright.api.core.v1 import (
     EndpointAddress,
     EndpointPort,
@@ -19,8 +20,9 @@ from kubewright.api.core.v1 import (
 )
 from kubewright.api.errors import APIError
 from kubewright.api.meta import ObjectMeta, ObjectReference
-from kubewright.api.objects import copy_value
-from kubewright.controller import ControllerBuilder, Request, Result, enqueue_object
+from kubewright.api.objects import Struct, copy_value
+from kubewright.cache.store import ObjectChange
+from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager
 from kubewright.workloads.pod_control import is_namespace_terminating
 from kubewright.workloads.write_intervals import WriteIntervals
@@ -48,6 +50,17 @@ WRITE_INTERVAL = 1.0
 """Minimum seconds between writes for a service whose pods change continuously."""
 
 
+class _Metadata(Struct):
+    labels: dict[str, str] | None = None
+
+
+class _Labels(Struct):
+    metadata: _Metadata
+
+
+_decode_labels = decoder(_Labels).decode
+
+
 def add_endpoints_controller(manager: ComponentManager) -> None:
     """Add the controller of the Endpoints of services."""
     selectors = ServiceSelectors()
@@ -56,10 +69,22 @@ def add_endpoints_controller(manager: ComponentManager) -> None:
         .watches(Service, handler=selectors.update)
         .for_(Service)
         .watches(Pod, handler=selectors.services_of_pod)
-        .watches(Endpoints, handler=enqueue_object)
+        .watches(Endpoints, handler=_managed_endpoints)
         .with_options(workers=5)
         .complete(EndpointsReconciler(manager))
     )
+
+
+def _managed_endpoints(change: ObjectChange) -> Iterable[Request]:
+    """Event handler for Endpoints: enqueue deleted ones and those of this controller.
+
+    Endpoints that users create may have no service, and are not deleted.
+    """
+    if change.new is not None:
+        labels = _decode_labels(change.new.raw).metadata.labels or {}
+        if labels.get(MANAGED_BY) != CONTROLLER_NAME:
+            return ()
+    return (Request(*change.key),)
 
 
 class EndpointsReconciler:

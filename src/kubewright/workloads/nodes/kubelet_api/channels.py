@@ -18,7 +18,9 @@ from kubewright.workloads.nodes.runtime import ByteStream, ProcessStreams, Termi
 
 from .spdy import SpdyError, SpdySession, SpdyStream
 
-PROCESS_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+PROCESS_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io")
+STATUS_PROTOCOLS: Final = PROCESS_PROTOCOLS[:2]
+"""Protocols whose error channel has a Status; the first protocol has only messages of failures."""
 SPDY_PROCESS_PROTOCOLS: Final = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io")
 PORT_PROTOCOL: Final = "portforward.k8s.io"
 PORT_TUNNEL_PROTOCOL: Final = f"SPDY/3.1+{PORT_PROTOCOL}"
@@ -127,7 +129,11 @@ async def run_process_on_websocket(
     try:
         await asyncio.wait([running, reading], return_when=asyncio.FIRST_COMPLETED)
         if running.done():
-            await socket.send(bytes([_ERROR]) + running.result())
+            status = running.result()
+            if socket.protocol not in STATUS_PROTOCOLS:
+                status = str(codec.decode(status, dict).get("message") or "").encode()
+            if status:
+                await socket.send(bytes([_ERROR]) + status)
     except _DISCONNECTED:
         pass
     finally:
