@@ -330,3 +330,28 @@ metadata: {name: web}
     assert ("core", "services", every, ()) in rules  # within a condition
     assert ("batch", "jobs", ("get",), ()) in rules
     assert ("rbac.authorization.k8s.io", "clusterroles", ("bind",), ("view",)) in rules
+
+
+async def test_a_reconciler_cannot_own_objects_beside_templates(client: Client, operator: Operator) -> None:
+    calls = []
+
+    @operator.timer(Shop, interval=3600)
+    async def tick(shop: Shop) -> None:
+        calls.append(shop.name)
+
+    @operator.on.create(Shop)
+    async def created(shop: Shop) -> None:
+        calls.append(f"created {shop.name}")
+
+    async with run_operator(operator, client):
+        await client.create(shop(config={"a": "1"}))
+        await wait(client, exists, ConfigMap)
+        await client.delete(ConfigMap, "main")
+        await wait(client, exists, ConfigMap)
+    assert calls == ["created main", "main"] or calls == ["main", "created main"]
+
+    @operator.reconcile(Shop, owns=(Service,))
+    async def reconcile(shop: Shop) -> None: ...
+
+    with pytest.raises(TypeError, match=r"objects of Shop come from templates; .* remove owns="):
+        operator.manager(client)

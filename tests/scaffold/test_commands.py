@@ -16,6 +16,7 @@ from kubewright.scaffold import (
     create_api,
     create_apiserver,
     create_kubectl_plugin,
+    create_kubectl_plugin_project,
     create_webhook,
     edit_project,
     init_project,
@@ -244,3 +245,20 @@ def test_kinds_of_an_api_server_have_no_crd_and_no_webhooks(project: Path) -> No
         with pytest.raises(ScaffoldError, match=message):
             call()
     assert texts(project) == before
+
+
+def test_a_project_for_a_kubectl_plugin(tmp_path: Path) -> None:
+    with pytest.raises(
+        ScaffoldError, match="kubectl has a command 'rollout', which a plug-in cannot replace"
+    ):
+        create_kubectl_plugin_project(tmp_path, "rollout-state")
+    changes = create_kubectl_plugin_project(tmp_path, "states")
+    assert changes.created[-2:] == ["src/kubectl_states/kubectl_states.py", "tests/test_kubectl_states.py"]
+    table = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]
+    assert table["scripts"] == {
+        "kubectl-states": "kubectl_states.kubectl_states:main",
+        "kubectl_complete-states": "kubectl_states.kubectl_states:main.complete",
+    }
+    assert not (tmp_path / ".kubewright").exists()
+    with pytest.raises(ScaffoldError, match="is not a project of Kubewright; create the plug-in in an empty"):
+        create_kubectl_plugin_project(tmp_path, "other")

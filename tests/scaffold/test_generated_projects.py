@@ -21,6 +21,7 @@ from kubewright.scaffold import (
     create_api_from_templates,
     create_apiserver,
     create_kubectl_plugin,
+    create_kubectl_plugin_project,
     create_webhook,
     edit_project,
     init_project,
@@ -148,6 +149,7 @@ def add_templates(directory: Path) -> None:
     page = Resource(group="press", version="v1alpha1", kind="Page", scope="Cluster")
     create_api_from_templates(directory, sources / "chart", page)
     create_webhook(directory, page, validation=True)
+    create_kubectl_plugin(directory, "page-list", kind="Page")
 
 
 def add_api_server(directory: Path) -> None:
@@ -159,6 +161,11 @@ def add_api_server(directory: Path) -> None:
     create_api(directory, Resource(group="staff", version="v1", kind="Cook"))
 
 
+def add_plugin(directory: Path) -> None:
+    """A project for a plug-in of kubectl."""
+    create_kubectl_plugin_project(directory, "states")
+
+
 VARIANTS = {
     "namespaced": add_namespaced,
     "groups": add_groups,
@@ -166,7 +173,9 @@ VARIANTS = {
     "operand": add_operand,
     "templates": add_templates,
     "apiserver": add_api_server,
+    "plugin": add_plugin,
 }
+OPERATORS = [name for name in VARIANTS if name != "plugin"]
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +228,7 @@ def test_their_own_tests_pass(projects: Path) -> None:
 
 
 def test_manifests(projects: Path) -> None:
-    for name in VARIANTS:
+    for name in OPERATORS:
         written = run(projects / name, "kubewright.cli", "manifests", PYTHONPATH=str(SOURCE))
         assert written.returncode == 0, written.stderr
         assert "Warning" not in written.stderr
@@ -228,7 +237,7 @@ def test_manifests(projects: Path) -> None:
 
 
 def test_the_lock_renders_the_same_files(projects: Path) -> None:
-    for name in VARIANTS:
+    for name in OPERATORS:
         lock = ScaffoldLock.read(projects / name)
         rendered = {path: each.text for path, each in render_project(lock).items()}
         bases = {path: each.base for path, each in lock.files.items() if each.templates != COPY}

@@ -35,6 +35,7 @@ from kubewright.schema.crd.columns import human_duration
 from .config.cluster_config import ClusterConfig, load_config
 from .errors import ConfigError, ConnectionFailed, NoKindMatch
 from .kind_types import ALL_NAMESPACES, metadata_of
+from .readiness import readiness_of
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -133,6 +134,11 @@ def condition_status(type: str) -> Callable[[MetaObject], str]:
         return next((str(each.status) for each in conditions if each.type == type), "Unknown")
 
     return column
+
+
+def state(obj: MetaObject) -> str:
+    """Return the state of an object by the rules of `readiness`: `Current`, `InProgress` or `Failed`."""
+    return readiness_of(obj).state
 
 
 def complete_names(kind: type[MetaObject]) -> Completion:
@@ -269,4 +275,5 @@ __all__ = [
     "complete_names",
     "condition_status",
     "print_table",
+    "state",
 ]

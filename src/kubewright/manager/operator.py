@@ -90,7 +90,7 @@ class Operator:
         self.reconcilers: list[ObjectHandler] = []
         self.watchers: list[WatchedKind] = []
         self.finalizers: dict[ObjectKind, ObjectHandler] = {}
-        self.rendered: dict[type[MetaObject], RenderedKind] = {}
+        self.rendered: dict[ObjectKind, RenderedKind] = {}
         self.timers: list[ObjectHandler] = []
         self.daemons: list[ObjectHandler] = []
         self.defaults: dict[type[MetaObject], AdmissionFunction] = {}

@@ -340,8 +340,14 @@ def _add_controller(runtime: OperatorRuntime, handler: ObjectHandler, *, first: 
             optional=watched.optional,
             priority=watched.priority,
         )
-    if handler.kind in runtime.operator.rendered:
+    rendered = runtime.operator.rendered.get(handler.kind)
+    if rendered is not None and handler.function == rendered.reconcile:
         builder.source(runtime.object_sets(handler.kind).source)
+    elif rendered is not None and handler.owns:
+        raise TypeError(
+            f"{describe(handler.function)}: objects of {kind_name(handler.kind)} come from templates; "
+            "add the owned objects to the templates, and remove owns="
+        )
     builder.with_options(
         **{**options, "tracing": options.get("tracing") or runtime.operator.settings.tracing}
     )

@@ -14,6 +14,7 @@ from .init import init_project as init_project
 from .inputs import ProjectInputs as ProjectInputs
 from .inputs import Resource as Resource
 from .kubectl_plugin import create_kubectl_plugin as create_kubectl_plugin
+from .kubectl_plugin import create_kubectl_plugin_project as create_kubectl_plugin_project
 from .lock import ScaffoldLock as ScaffoldLock
 from .template_api import create_api_from_templates as create_api_from_templates
 from .templates import TemplatePlugin as TemplatePlugin

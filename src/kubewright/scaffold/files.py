@@ -130,8 +130,8 @@ class FileWriter:
     def _record(self, name: str, text: str, templates: str) -> None:
         self.lock.files[name] = GeneratedFile(kubewright.__version__, templates, text)
 
-    def commit(self) -> Changes:
-        """Write all files and the lock."""
+    def commit(self, *, with_lock: bool = True) -> Changes:
+        """Write all files, and the lock if the project has one."""
         try:
             for name, text in self._texts.items():
                 _write(self.directory / name, text)
@@ -140,7 +140,8 @@ class FileWriter:
                 path.unlink()
                 if not any(each.name != "__pycache__" for each in path.parent.iterdir()):
                     shutil.rmtree(path.parent)
-            _write(self.directory / LOCK_FILE, self.lock.render())
+            if with_lock:
+                _write(self.directory / LOCK_FILE, self.lock.render())
         except OSError as error:
             raise ScaffoldError(f"cannot write {error.filename}: {error.strerror}") from None
         return self.changes

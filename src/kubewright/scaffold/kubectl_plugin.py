@@ -1,4 +1,4 @@
-"""`create_kubectl_plugin`: add a plug-in of kubectl to a project."""
+"""`create_kubectl_plugin`: add a plug-in of kubectl to a project, or create a project for it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,47 @@ from typing import Final
 
 from .errors import ScaffoldError
 from .files import Changes, FileWriter
-from .inputs import Resource
+from .inputs import ProjectInputs, Resource
+from .layout import template_fields, template_variables
 from .lock import ScaffoldLock
 from .render import KUBECTL_PLUGIN, plugin_scripts, plugin_target, render_kubectl_plugin
+from .templates import render_set
 from .toml_edits import set_keys
 
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _PROJECT_FILE: Final = "pyproject.toml"
+_COMMANDS: Final = frozenset(
+    (
+        *(
+            "annotate",
+            "apply",
+            "attach",
+            "auth",
+            "autoscale",
+            "certificate",
+            "completion",
+            "config",
+            "cordon",
+        ),
+        *(
+            "cp",
+            "create",
+            "debug",
+            "delete",
+            "describe",
+            "diff",
+            "drain",
+            "edit",
+            "events",
+            "exec",
+            "explain",
+        ),
+        *("expose", "get", "help", "kustomize", "label", "logs", "options", "patch", "plugin", "proxy"),
+        *("replace", "rollout", "run", "scale", "set", "taint", "top", "uncordon", "version", "wait"),
+    )
+)
+"""Commands of kubectl; only `create` can have plug-ins as subcommands."""
+DEPLOYMENT: Final = Resource(group="apps", version="v1", kind="Deployment", origin="kubewright.api.apps.v1")
 
 
 def create_kubectl_plugin(
@@ -25,10 +59,7 @@ def create_kubectl_plugin(
 
     The module prints a table of objects; `[project.scripts]` gets the entry points that kubectl calls.
     """
-    if not _NAME.fullmatch(name):
-        raise ScaffoldError(
-            f"plug-in name {name!r} is not a lower-case name of letters, digits and dashes such as shop"
-        )
+    _check_name(name)
     lock = ScaffoldLock.read(directory)
     if name in lock.project.kubectl_plugins:
         raise ScaffoldError(f"the plug-in kubectl {name} already exists; choose another name")
@@ -50,6 +81,38 @@ def create_kubectl_plugin(
         writer.replace_base(_PROJECT_FILE, base)
     writer.changes.next += ["pip install -e .", f"kubectl {name.replace('-', ' ')}"]
     return writer.commit()
+
+
+def create_kubectl_plugin_project(directory: Path, name: str, kind: Resource = DEPLOYMENT) -> Changes:
+    """Create a project for the command `kubectl <name>`, which prints objects of a built-in kind."""
+    _check_name(name)
+    if (directory / _PROJECT_FILE).exists():
+        raise ScaffoldError(
+            f"{directory.absolute()} has a {_PROJECT_FILE} and is not a project of Kubewright; create the "
+            "plug-in in an empty directory, or run kubewright init first"
+        )
+    lock = ScaffoldLock(ProjectInputs(name=f"kubectl-{name}"))
+    variables = {**template_variables(lock.project), "name": name, "command": name.replace("-", " ")}
+    writer = FileWriter(directory, lock)
+    for path, text in render_set("plugin_project", variables, fields=template_fields(lock.project)).items():
+        writer.keep_or_create(path, text, KUBECTL_PLUGIN)
+    for path, text in render_kubectl_plugin(lock, name, kind).items():
+        writer.create(path, text, KUBECTL_PLUGIN)
+    scripts = plugin_scripts(lock.project.package, name)
+    settings = writer.read(_PROJECT_FILE) or ""
+    writer.replace(_PROJECT_FILE, set_keys(settings, scripts, name=_PROJECT_FILE))
+    writer.changes.next += ["pip install -e '.[dev]'", "pytest", f"kubectl {variables['command']}"]
+    return writer.commit(with_lock=False)
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise ScaffoldError(
+            f"plug-in name {name!r} is not a lower-case name of letters, digits and dashes such as shop"
+        )
+    command = name.partition("-")[0]
+    if command in _COMMANDS and not name.startswith("create-"):
+        raise ScaffoldError(f"kubectl has a command {command!r}, which a plug-in cannot replace or extend")
 
 
 def _find(lock: ScaffoldLock, group: str, version: str, kind: str) -> Resource:
