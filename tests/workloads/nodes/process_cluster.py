@@ -23,6 +23,10 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="requires Linux"
 class ProcessCluster(SimulatedCluster):
     """A control plane with one node that runs processes."""
 
+    async def wait_ready(self, name: str, timeout: float = 30.0) -> dict[str, Any]:
+        """Wait until a pod is ready; processes take longer than simulated containers."""
+        return await super().wait_ready(name, timeout)
+
     async def run_pod(self, name: str, *command: str, **fields: Any) -> Unstructured:
         """Create a pod with one container; `spec` has fields of the pod, the others are of the container."""
         spec = fields.pop("spec", {})
@@ -41,7 +45,7 @@ class ProcessCluster(SimulatedCluster):
         )
 
     async def container(
-        self, name: str, condition: Callable[[dict[str, Any]], object], timeout: float = 20.0
+        self, name: str, condition: Callable[[dict[str, Any]], object], timeout: float = 30.0
     ) -> dict[str, Any]:
         """Wait until the status of the first container of a pod fulfils a condition, and return it."""
 
@@ -81,7 +85,7 @@ class ProcessCluster(SimulatedCluster):
     async def wait_for_log(self, name: str, text: str, container: str = "app") -> str:
         """Wait until the log of a container contains a text."""
         await self.container(name, lambda status: status.get("containerID"))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while text not in (found := await self.logs(name, container)):
                 await asyncio.sleep(0.02)
         return found

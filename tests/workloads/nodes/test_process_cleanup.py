@@ -41,7 +41,7 @@ def is_running(process: int) -> bool:
 
 
 async def wait_until_ended(*processes: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while any(is_running(each) for each in processes):
             await asyncio.sleep(0.02)
 

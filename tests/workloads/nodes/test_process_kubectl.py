@@ -104,7 +104,7 @@ async def test_port_forward_and_services(cluster: ProcessCluster) -> None:
     )
     try:
         assert forwarding.stdout is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             await forwarding.stdout.readline()
             reader, writer = await asyncio.open_connection("127.0.0.1", local)
             writer.write(b"GET / HTTP/1.0\r\n\r\n")
@@ -117,7 +117,7 @@ async def test_port_forward_and_services(cluster: ProcessCluster) -> None:
     address = (await cluster.status("web"))["podIP"]
     if address.startswith("127."):
         pytest.skip("the machine has no address that is not a loopback address")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while not any(
             endpoint["addresses"] == [address]
             for each in await cluster.client.list("endpointslices.discovery.k8s.io", namespace="default")

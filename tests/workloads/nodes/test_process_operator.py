@@ -84,7 +84,7 @@ async def test_operator_runs_from_its_own_deployment(tmp_path: Path) -> None:
         await reconcile_sample(project)
     finally:
         server.terminate()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             await server.wait()
     assert "Warning: --run-processes runs the commands of pods on this machine" in log.read_text()
 

@@ -37,7 +37,7 @@ async def read(cluster: ProcessCluster, pod: str, path: str) -> str:
 
 
 async def wait_for_content(cluster: ProcessCluster, pod: str, path: str, expected: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while await read(cluster, pod, path) != expected:
             await asyncio.sleep(0.05)
 
@@ -125,7 +125,7 @@ async def test_missing_configmap_is_a_failed_mount(cluster: ProcessCluster) -> N
         volumeMounts=[{"name": "config", "mountPath": "/config"}],
         spec={"volumes": [{"name": "config", "configMap": {"name": "absent"}}]},
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while "FailedMount" not in await cluster.reasons("mount"):
             await asyncio.sleep(0.05)
     events = [each.raw for each in await cluster.client.list("events", namespace="default")]
@@ -143,6 +143,16 @@ async def test_termination_message_file(cluster: ProcessCluster) -> None:
     assert (found["exitCode"], found["message"]) == (2, "done\n")
 
 
+async def test_working_directory_is_created(cluster: ProcessCluster) -> None:
+    spec = {"restartPolicy": "Never"}
+    await cluster.run_pod("pwd", "sh", "-c", "touch x && pwd", workingDir="/kubewright-test/work", spec=spec)
+    assert (await cluster.exit_of("pwd"))["exitCode"] == 0
+    runtime = cluster.nodes.runtime
+    expected = "/kubewright-test/work\n" if runtime.namespaces else ".directory\n"  # type: ignore[attr-defined]
+    assert (await cluster.logs("pwd")).endswith(expected)
+    assert not Path("/kubewright-test").exists()
+
+
 async def test_files_of_a_deleted_pod_are_removed(cluster: ProcessCluster) -> None:
     pod = await cluster.run_pod("gone", "sleep", "60")
     await cluster.wait_ready("gone")
@@ -150,6 +160,6 @@ async def test_files_of_a_deleted_pod_are_removed(cluster: ProcessCluster) -> No
     folder = state.pod(pod.raw["metadata"]["uid"])
     assert folder.is_dir()
     await cluster.client.delete("pods", "gone", grace_period=0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while folder.exists():
             await asyncio.sleep(0.02)

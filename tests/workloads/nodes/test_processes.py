@@ -254,7 +254,7 @@ async def test_usage_is_measured(cluster: ProcessCluster) -> None:
     await cluster.run_pod("busy", sys.executable, "-c", "data = bytearray(64 << 20)\nwhile True: pass")
     await cluster.wait_ready("busy")
     path = "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/busy"
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while True:
             found = await cluster.nodes.registration.sender.send("GET", path)
             usage = found["containers"][0]["usage"]
@@ -273,7 +273,7 @@ async def test_termination_runs_the_hook_and_sends_sigterm(cluster: ProcessClust
     await cluster.run_pod("stop", "sh", "-c", program, lifecycle=hook)
     await cluster.wait_for_log("stop", "ready")
     await cluster.client.delete("pods", "stop")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while True:
             try:
                 await cluster.client.get("pods", "stop")
@@ -294,7 +294,7 @@ async def test_process_that_ignores_sigterm_is_killed(cluster: ProcessCluster) -
     await cluster.wait_for_log("stubborn", "ready")
     process = cluster.nodes.runtime.process_of(cluster.current_run("stubborn"))  # type: ignore[attr-defined]
     await cluster.client.delete("pods", "stubborn")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await process.ended.wait()
     assert not Path(f"/proc/{process.pid}").exists()
 
@@ -320,7 +320,7 @@ async def test_readiness_follows_the_http_server(cluster: ProcessCluster) -> Non
         ports=[{"name": "http", "containerPort": port}],
         readinessProbe={"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 1, "failureThreshold": 1},
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while "Unhealthy" not in await cluster.reasons("web"):
             await asyncio.sleep(0.1)
     assert condition(await cluster.status("web"), "Ready")[0] == "False"

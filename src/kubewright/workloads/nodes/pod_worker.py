@@ -358,12 +358,15 @@ class PodWorker:
             if wanted and each.run is not None and each.is_running:
                 self.context.runtime.kill(each.run, result)
 
-    def kill(self, container: ContainerState, message: str) -> None:
-        """Kill a container, for example after failed probes; it is restarted by its policy."""
+    def kill(self, container: ContainerState, message: str, *, grace_period: float | None = None) -> None:
+        """Kill a container, for example after failed probes; it is restarted by its policy.
+
+        Without a grace period, it has that of the pod.
+        """
         self.context.event(self, "Normal", "Killing", message, self._path(container))
         if container.run is not None:
-            result = ContainerExit(137, "Error")
-            self.context.runtime.kill(container.run, result, grace_period=self.grace_period)
+            seconds = self.grace_period if grace_period is None else grace_period
+            self.context.runtime.kill(container.run, ContainerExit(137, "Error"), grace_period=seconds)
 
     def fail(self, reason: str, message: str) -> None:
         """Stop all containers and set the phase to Failed."""
@@ -479,8 +482,8 @@ class PodWorker:
             if each.kind == "sidecar" and run is not None and each.is_running and not run.stopping:
                 text = f"Stopping container {each.name}"
                 self.context.event(self, "Normal", "Killing", text, self._path(each))
-                run.stopping = True
                 self.context.runtime.kill(run, ContainerExit(0), grace_period=self.grace_period)
+                run.stopping = True
             each.restart_at = None
 
     def _set_condition(self, kind: str, status: str, reason: str = "", message: str = "") -> None:

@@ -125,8 +125,8 @@ class ProcessProbes:
         text = f"Container {container.name} failed {name} probe"
         if container.restarts_after(137):
             text += ", will be restarted"
-        run.stopping = True
-        self._worker.kill(container, text)
+        grace = container.probes[name].get("terminationGracePeriodSeconds")
+        self._worker.kill(container, text, grace_period=None if grace is None else float(grace))
 
 
 __all__ = ["ProcessProbes"]

@@ -188,6 +188,8 @@ class ProcessRuntime:
             BindMount(str(message), container.get("terminationMessagePath") or "/dev/termination-log")
         )
         directory = container.get("workingDir") or ""
+        if directory and not any((directory + "/").startswith(each.target + "/") for each in mounts):
+            mounts += self._working_directory(folder, directory)
         if self.namespaces:
             shown = [*environment["PATH"].split(":"), *environment.get("PYTHONPATH", "").split(":")]
             mounts += uncovered([*shown, str(folder)], mounts)
@@ -210,6 +212,14 @@ class ProcessRuntime:
 
     def _message_file(self, uid: str, container: str) -> Path:
         return self.state.pod(uid) / f"{container}.termination-log"
+
+    def _working_directory(self, folder: Path, directory: str) -> list[BindMount]:
+        """Return a mount for a working directory that does not exist: runtimes of containers create it."""
+        if self.namespaces and Path(directory).is_dir():
+            return []
+        created = folder.with_name(f"{folder.name}.directory")
+        created.mkdir(exist_ok=True)
+        return [BindMount(str(created), directory)]
 
     def _hosts_file(self, pod: Object, hostname: str) -> Path:
         """Write the hosts file of a pod: that of the machine, with the pod and its host aliases."""
