@@ -7,6 +7,7 @@
 A bundle is a directory with a ClusterServiceVersion, which contains Deployment, permissions and webhooks of
 the operator, the CRDs, and further objects. OLM installs it, and issues the certificate of the webhooks.
 
+- `bundle_format`: names and rules of the format
 - `files`: `build_bundle`, the files of a bundle
 - `service_version`: the ClusterServiceVersion
 - `owned_kinds`: its entries for CRDs, with descriptors of their fields
@@ -16,20 +17,6 @@ the operator, the CRDs, and further objects. OLM installs it, and issues the cer
 - `findings`: `BundleFinding`, what a validation reports
 """
 
-from __future__ import annotations
+from kubewright.lazy import attach_stub
 
-from .files import Bundle, BundleError, BundleOptions, build_bundle, bundle_settings
-from .findings import BundleFinding
-from .project_metadata import ProjectMetadata
-from .validation import validate_bundle
-
-__all__ = [
-    "Bundle",
-    "BundleError",
-    "BundleFinding",
-    "BundleOptions",
-    "ProjectMetadata",
-    "build_bundle",
-    "bundle_settings",
-    "validate_bundle",
-]
+__getattr__, __dir__ = attach_stub(__name__)

@@ -10,9 +10,8 @@ from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.scheme import Scheme
 from kubewright.schema.crd.definition import default_crd, validate_crd
 
-from .files import SUPPORTED_KINDS
+from .bundle_format import KIND, SUPPORTED_KINDS
 from .findings import BundleContent, BundleFinding, BundleObject, Reporter, as_map, as_maps
-from .service_version import KIND
 
 
 def check_objects(content: BundleContent, findings: list[BundleFinding]) -> None:

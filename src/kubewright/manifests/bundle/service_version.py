@@ -22,15 +22,13 @@ from kubewright.manifests.deployment.names import (
 )
 from kubewright.manifests.settings import ProjectSettings
 
+from .bundle_format import API_VERSION, INSTALL_MODES, KIND
 from .owned_kinds import description, display_name, owned_kinds
 from .project_metadata import ProjectMetadata
 
-API_VERSION: Final = "operators.coreos.com/v1alpha1"
-KIND: Final = "ClusterServiceVersion"
 WEBHOOK_CERTIFICATE_DIRECTORY: Final = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 - a volume of the pod
 """Where OLM mounts `tls.crt` and `tls.key`."""
 TARGET_NAMESPACES: Final = "metadata.annotations['olm.targetNamespaces']"
-INSTALL_MODES: Final = ("OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces")
 BUILDER: Final = f"kubewright-v{kubewright.__version__}"
 LAYOUT: Final = "kubewright"
 _WEBHOOK_FIELDS: Final = (
@@ -268,10 +266,7 @@ def _is_own_selector(selector: Any) -> bool:
 
 
 __all__ = [
-    "API_VERSION",
     "BUILDER",
-    "INSTALL_MODES",
-    "KIND",
     "LAYOUT",
     "OperatorObjects",
     "install_modes",

@@ -14,11 +14,10 @@ from kubewright.api.apps.v1 import DeploymentSpec
 from kubewright.api.objects import copy_value
 from kubewright.schema.version import SchemaVersion
 
-from .files import SEMVER
+from .bundle_format import API_VERSION, INSTALL_MODES, SEMVER
 from .findings import BundleContent, BundleFinding, BundleObject, Reporter, as_map, as_maps, as_strings
 from .object_checks import decode_map, install_spec
 from .project_metadata import MEDIA_TYPES
-from .service_version import API_VERSION, INSTALL_MODES
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+")

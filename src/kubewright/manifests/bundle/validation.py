@@ -14,10 +14,9 @@ from typing import Any, Final
 
 import yaml
 
-from .files import ANNOTATIONS_FILE, BUNDLE, SUPPORTED_KINDS
+from .bundle_format import ANNOTATIONS_FILE, BUNDLE, KIND, SUPPORTED_KINDS
 from .findings import BundleContent, BundleFinding, BundleObject, Reporter, as_map
 from .object_checks import check_definitions, check_objects, check_types
-from .service_version import KIND
 from .service_version_checks import check_service_version
 from .webhook_checks import check_webhooks
 
