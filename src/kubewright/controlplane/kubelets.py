@@ -57,13 +57,19 @@ class KubeletClient:
         await self._remote.close()
 
     async def forward(
-        self, request: HTTPRequest, address: KubeletAddress, path: str, query: list[tuple[str, str]]
+        self,
+        request: HTTPRequest,
+        address: KubeletAddress,
+        path: str,
+        query: list[tuple[str, str]],
+        *,
+        upgrade: bool = True,
     ) -> HTTPResponse:
-        """Forward a request, a WebSocket or a SPDY connection to a path of a kubelet."""
+        """Forward a request to a path of a kubelet; with `upgrade`, also a WebSocket or SPDY connection."""
         proxy = _KubeletProxy(self._remote, address, path, urlencode(query))
         proxy.available = True
         try:
-            return await proxy(request)
+            return await proxy(request) if upgrade else await proxy.forward(request)
         except ServiceUnavailable as error:
             text = error.message.removeprefix("error trying to reach service: ")
             raise APIError(f"error dialing backend: {text}", code=500) from None
@@ -99,6 +105,10 @@ class _KubeletProxy(Proxy):
     def __init__(self, remote: Remote, address: KubeletAddress, path: str, query: str) -> None:
         super().__init__(remote, _SERVICE)
         self._address, self._path, self._query = address, path, query
+
+    async def forward(self, request: HTTPRequest) -> HTTPResponse:
+        """Forward a request without an upgrade of the connection."""
+        return await self._forward(request, await self.address())
 
     async def address(self) -> str:
         host, port = self._address
@@ -136,7 +146,12 @@ def connect_kubelets(server: APIServer, certificate: Callable[[], KeyPair]) -> K
 
 
 async def forward_to_node(
-    request: SubresourceRequest, node: str, path: str, query: list[tuple[str, str]]
+    request: SubresourceRequest,
+    node: str,
+    path: str,
+    query: list[tuple[str, str]],
+    *,
+    upgrade: bool = True,
 ) -> HTTPResponse:
     """Forward a request to the kubelet of a node; raise the error of kube-apiserver if it does not exist."""
     server = request.store.server
@@ -152,7 +167,7 @@ async def forward_to_node(
     address = kubelet_address(found)
     if client is None or address is None:
         raise no_kubelet(node)
-    return await client.forward(request.request, address, path, query)
+    return await client.forward(request.request, address, path, query, upgrade=upgrade)
 
 
 async def forward_to_pod(request: SubresourceRequest, pod: Object, port: str) -> HTTPResponse:

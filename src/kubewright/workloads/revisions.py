@@ -32,7 +32,9 @@ _OLDEST: Final = datetime.min.replace(tzinfo=UTC)
 
 def template_patch(template: PodTemplateSpec) -> dict[str, Any]:
     """Return the data of a revision: a strategic merge patch that restores the template."""
-    return {"spec": {"template": {**to_plain(template), "$patch": "replace"}}}
+    # Clients compare the encoded data with their own, whose keys are sorted.
+    plain = json.dumps({**to_plain(template), "$patch": "replace"}, sort_keys=True)
+    return {"spec": {"template": json.loads(plain)}}
 
 
 def template_of(revision: ControllerRevision) -> PodTemplateSpec:

@@ -71,6 +71,7 @@ async def test_one_pod_per_node(cluster: Cluster) -> None:
     await add_nodes(cluster, "n3")
     await eventually(lambda: has_status(cluster, number_available=3))
     (revision,) = await cluster.client.list(ControllerRevision, namespace="default")
+    assert list((revision.data or {})["spec"]["template"]) == ["$patch", "metadata", "spec"]
     digest = (revision.metadata.labels or {})["controller-revision-hash"]
     assert revision.name == f"agent-{digest}"
     pod = (await cluster.pods())[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,17 @@ async def test_logs_are_followed_until_the_container_ends(cluster: SimulatedClus
     assert lines == ["one", "two", "three", "four"]
     await cluster.wait_for("web", lambda status: status["containerStatuses"][0]["restartCount"] == 1)
     assert await cluster.client.log("web", previous=True) == "one\ntwo\nthree\nfour\n"
+
+
+@pytest.mark.parametrize("protocol", ["binary.k8s.io", "base64.binary.k8s.io"])
+async def test_logs_over_a_websocket(cluster: SimulatedCluster, protocol: str) -> None:
+    socket = await cluster.client.rest.transport.websocket(
+        "/api/v1/namespaces/default/pods/web/log", "container=app", protocols=(protocol,)
+    )
+    received = b""
+    while (message := await socket.receive()) is not None:
+        received += base64.b64decode(message) if protocol.startswith("base64") else message
+    assert received == b"one\ntwo\nthree\n"
 
 
 async def test_logs_of_a_container_that_has_not_started(cluster: SimulatedCluster) -> None:

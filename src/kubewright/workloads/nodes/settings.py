@@ -9,8 +9,15 @@ CRASH_BACKOFF_SECONDS: Final = 10.0
 CRASH_BACKOFF_LIMIT_SECONDS: Final = 300.0
 CRASH_BACKOFF_RESET_SECONDS: Final = 600.0
 """A container that ran for this long restarts without back-off again."""
-MISSING_IMAGES: Final = ("*:404", "*.invalid/*", "*.invalid:*/*", "invalid.*/*")
-"""Images that do not exist unless declared otherwise: the tag 404, and registries in reserved domains."""
+MISSING_IMAGES: Final = (
+    "*:404",
+    "*nonexistent*",
+    "*non-existent*",
+    "*.invalid/*",
+    "*.invalid:*/*",
+    "invalid.*/*",
+)
+"""Images that do not exist unless declared otherwise, by their names or registries."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -260,8 +260,12 @@ async def _logs(request: SubresourceRequest) -> HTTPResponse:
 
     path = pod_path("containerLogs", request.namespace, request.name, container)
     query = [(name, value) for name in _LOG_OPTIONS if (value := request.request.query.get(name))]
-    response = await check_log_response(await forward_to_node(request, node, path, query))
+    response = await check_log_response(await forward_to_node(request, node, path, query, upgrade=False))
     response.content_type = "text/plain"
+    if request.request.headers.get("Upgrade", "").lower() == "websocket":
+        from kubewright.controlplane.log_websockets import as_websocket
+
+        return as_websocket(response)
     return response
 
 
