@@ -1,324 +1,33 @@
-"""The storage contract, tested for every implementation."""
+"""The laws of the storage contract, for every implementation."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Callable
-from typing import Literal, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from kubewright.storage import (
-    Compacted,
-    FutureRevision,
-    KeyExists,
-    KeyValue,
-    RevisionMismatch,
-    Storage,
-    StorageEvent,
-    StorageWatch,
-    open_storage,
-)
+from kubewright.storage import MemoryStorage, Storage, open_storage
+from kubewright.storage.testing import StorageLaws
 
 NewURL = Callable[[], str]
-KEYS = ["/a/1", "/a/2", "/a/2/x", "/ab", "/b/é", "/b/\U0001f600"]
-PREFIXES = ["", "/", "/a", "/a/", "/a/2", "/b/", "/nothing"]
 
 
-class Step(NamedTuple):
-    """One operation of a writer on a key; `stale` uses an older revision than the current one."""
+class TestStorages(StorageLaws):
+    """The storages of Kubewright."""
 
-    key: str
-    kind: Literal["create", "update", "delete"]
-    stale: bool
-    pauses: int
+    new_url: NewURL
 
+    @pytest.fixture(autouse=True)
+    def set_url(self, new_url: NewURL) -> None:
+        self.new_url = new_url
+        # Examples are a hundred times slower with a storage in another process.
+        self.examples = 8 if new_url().startswith("etcd:") else 150
 
-class Done(NamedTuple):
-    """A write that was acknowledged."""
-
-    revision: int
-    step: Step
-    value: bytes | None
-    expected: int
+    def new_storage(self) -> Storage:
+        return open_storage(self.new_url())
 
 
-steps = st.builds(
-    Step,
-    key=st.sampled_from(KEYS),
-    kind=st.sampled_from(["create", "create", "update", "update", "delete"]),
-    stale=st.sampled_from([False, False, False, True]),
-    pauses=st.integers(0, 3),
-)
-histories = st.lists(st.lists(steps, min_size=1, max_size=12), min_size=1, max_size=5)
-
-
-async def collect(watch: StorageWatch, until: int) -> list[StorageEvent]:
-    """Events up to a revision that is known to have been written."""
-    events: list[StorageEvent] = []
-    async with asyncio.timeout(20):
-        while not events or events[-1].revision < until:
-            batch = await anext(aiter(watch))
-            assert batch, "a batch is never empty"
-            events += batch
-    return events
-
-
-async def work(
-    store: Storage, name: int, plan: list[Step], done: list[Done], conflicts: list[KeyValue | None]
-) -> None:
-    for number, step in enumerate(plan):
-        value = b"%d.%d" % (name, number)
-        before = await store.revision()
-        current = await store.get(step.key)
-        for _ in range(step.pauses):
-            await asyncio.sleep(0)
-        expected = 0 if current is None else current.mod_revision
-        if step.stale:
-            expected = max(0, expected - 1)
-        try:
-            if step.kind == "create":
-                expected = 0
-                revision = await store.create(step.key, value)
-            elif step.kind == "update":
-                revision = await store.update(step.key, value, expected=expected)
-            else:
-                revision = await store.delete(step.key, expected=expected)
-        except KeyExists as error:
-            assert step.kind == "create"
-            conflicts.append(error.current)
-        except RevisionMismatch as error:
-            assert step.kind != "create"
-            if error.current is not None:
-                conflicts.append(error.current)
-                assert expected != error.current.mod_revision  # noqa: PT017
-        else:
-            assert revision > before, "revisions grow"
-            if step.kind != "delete":
-                seen = await store.get(step.key)
-                assert seen is None or seen.mod_revision >= revision, "a writer sees its own write"
-            done.append(Done(revision, step, None if step.kind == "delete" else value, expected))
-
-
-def replay(done: list[Done]) -> tuple[list[StorageEvent], dict[int, dict[str, KeyValue]]]:
-    """The events that acknowledged writes must have caused, and the state after each of them."""
-    state: dict[str, KeyValue] = {}
-    events: list[StorageEvent] = []
-    states: dict[int, dict[str, KeyValue]] = {}
-    for write in done:
-        previous = state.get(write.step.key)
-        if write.step.kind == "create":
-            assert previous is None, "a create succeeded on an existing key"
-        else:
-            assert previous is not None
-            assert previous.mod_revision == write.expected, "a write succeeded with an old revision"
-        created = previous.create_revision if previous else write.revision
-        if write.value is None:
-            del state[write.step.key]
-            events.append(StorageEvent("delete", write.step.key, None, previous, created, write.revision))
-        else:
-            item = KeyValue(write.step.key, write.value, created, write.revision)
-            state[write.step.key] = item
-            events.append(StorageEvent("put", item.key, item.value, previous, created, write.revision))
-        states[write.revision] = dict(state)
-    return events, states
-
-
-def under(state: dict[str, KeyValue], prefix: str) -> list[KeyValue]:
-    return [state[key] for key in sorted(state) if key.startswith(prefix)]
-
-
-async def check_history(store: Storage, plans: list[list[Step]], pick: int, limit: int) -> None:
-    start = await store.revision()
-    early = store.watch("/", start)
-    done: list[Done] = []
-    conflicts: list[KeyValue | None] = []
-    await asyncio.gather(*(work(store, name, plan, done, conflicts) for name, plan in enumerate(plans)))
-    if not done:
-        return
-    done.sort()
-    assert len({write.revision for write in done}) == len(done), "no revision is used twice"
-    events, states = replay(done)
-    final = await store.revision()
-    assert final >= done[-1].revision
-
-    versions = {item for state in states.values() for item in state.values()}
-    assert set(conflicts) <= versions, "a conflict contains a value that was never stored"
-
-    assert await collect(early, done[-1].revision) == events
-    assert await early.progress() >= done[-1].revision
-    early.close()
-    assert [batch async for batch in early] == []
-
-    at = done[pick % len(done)].revision
-    for prefix in PREFIXES:
-        assert (await store.list(prefix)).items == under(states[done[-1].revision], prefix)
-        page = await store.list(prefix, revision=at)
-        assert (page.items, page.revision, page.more, page.remaining) == (
-            under(states[at], prefix),
-            at,
-            False,
-            0,
-        )
-        later = [event for event in events if event.revision > at and event.key.startswith(prefix)]
-        watch = store.watch(prefix, at)
-        if later:
-            assert await collect(watch, later[-1].revision) == later
-        watch.close()
-        await check_paging(store, prefix, at, limit, under(states[at], prefix))
-
-    await store.compact(at)
-    await store.compact(at)
-    assert (await store.list("/", revision=at)).items == under(states[at], "/")
-    assert (await store.list("/")).items == under(states[done[-1].revision], "/")
-    if at - 1 > start:
-        with pytest.raises(Compacted) as caught:
-            await store.list("/", revision=at - 1)
-        assert caught.value.oldest == at
-        with pytest.raises(Compacted) as caught:
-            await collect(store.watch("/", at - 2 or 1), at)
-        assert caught.value.oldest == at
-
-
-async def check_paging(store: Storage, prefix: str, at: int, limit: int, expected: list[KeyValue]) -> None:
-    """The pages at a revision are together the range at that revision."""
-    items: list[KeyValue] = []
-    start = None
-    while True:
-        page = await store.list(prefix, start=start, limit=limit, revision=at)
-        items += page.items
-        assert page.remaining == len(expected) - len(items)
-        assert page.more == (page.remaining > 0)
-        if not page.more:
-            break
-        assert len(page.items) == limit
-        start = page.items[-1].key + "\0"
-    assert items == expected
-
-
-def test_concurrent_histories(new_url: NewURL) -> None:
-    # Examples are a hundred times slower with a storage in another process.
-    examples = 8 if new_url().startswith("etcd:") else 150
-
-    @settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    @given(plans=histories, pick=st.integers(0, 100), limit=st.integers(1, 4))
-    def explore(plans: list[list[Step]], pick: int, limit: int) -> None:
-        async def run() -> None:
-            async with open_storage(new_url()) as store:
-                await check_history(store, plans, pick, limit)
-
-        asyncio.run(run())
-
-    explore()
-
-
-async def test_conflicts_return_the_current_value(new_url: NewURL) -> None:
-    async with open_storage(new_url()) as store:
-        first = await store.create("/k", b"1")
-        with pytest.raises(KeyExists) as exists:
-            await store.create("/k", b"2")
-        assert exists.value.current == KeyValue("/k", b"1", first, first)
-        second = await store.update("/k", b"2", expected=first)
-        with pytest.raises(RevisionMismatch) as lost:
-            await store.update("/k", b"3", expected=first)
-        assert lost.value.current == KeyValue("/k", b"2", first, second)
-        with pytest.raises(RevisionMismatch):
-            await store.delete("/k", expected=first)
-        await store.delete("/k", expected=second)
-        for expected in (0, second):
-            with pytest.raises(RevisionMismatch) as gone:
-                await store.update("/k", b"4", expected=expected)
-            assert gone.value.current is None
-            with pytest.raises(RevisionMismatch):
-                await store.delete("/k", expected=expected)
-        assert await store.get("/k") is None
-
-
-async def test_exactly_one_of_many_writers_succeeds(new_url: NewURL) -> None:
-    async with open_storage(new_url()) as store:
-        for _ in range(5):
-            outcomes = await asyncio.gather(
-                *(store.create("/k", b"%d" % n) for n in range(20)), return_exceptions=True
-            )
-            (winner,) = [outcome for outcome in outcomes if isinstance(outcome, int)]
-            current = await store.get("/k")
-            assert current is not None
-            assert current.mod_revision == winner
-            others = [outcome for outcome in outcomes if not isinstance(outcome, int)]
-            assert all(isinstance(other, KeyExists) and other.current == current for other in others)
-            outcomes = await asyncio.gather(
-                *(store.delete("/k", expected=winner) for _ in range(20)), return_exceptions=True
-            )
-            assert sum(isinstance(outcome, int) for outcome in outcomes) == 1
-
-
-async def test_future_revisions_are_rejected(new_url: NewURL) -> None:
-    async with open_storage(new_url()) as store:
-        revision = await store.create("/k", b"1")
-        with pytest.raises(FutureRevision) as future:
-            await store.list("/", revision=revision + 1000)
-        assert future.value.current == revision
-        with pytest.raises(FutureRevision):
-            await store.compact(revision + 1000)
-
-
-async def test_watch_from_the_current_revision_returns_later_events(new_url: NewURL) -> None:
-    async with open_storage(new_url()) as store:
-        await store.create("/k", b"1")
-        watch = store.watch("/", 0)
-        await watch.progress()
-        revision = await store.create("/l", b"2")
-        assert await collect(watch, revision) == [StorageEvent("put", "/l", b"2", None, revision, revision)]
-
-
-async def test_close_ends_watches(new_url: NewURL) -> None:
-    store = open_storage(new_url())
-    await store.open()
-    watch = store.watch("/", 0)
-    await watch.progress()
-    reader = asyncio.ensure_future(anext(aiter(watch)))
-    await asyncio.sleep(0)
-    await store.close()
-    with pytest.raises(StopAsyncIteration):
-        await reader
-
-
-async def test_cancelled_reader_loses_no_event(new_url: NewURL) -> None:
-    async with open_storage(new_url()) as store:
-        start = await store.revision()
-        watch = store.watch("/", start)
-        await watch.progress()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0.01):
-                await anext(aiter(watch))
-        revision = await store.create("/k", b"1")
-        assert [event.revision for event in await collect(watch, revision)] == [revision]
-
-
-async def test_large_ranges_are_ordered(new_url: NewURL) -> None:
-    async with open_storage(new_url()) as store:
-        keys = [f"/n/{n * 7919 % 3001:05}" for n in range(3001)]
-        for at in range(0, len(keys), 500):
-            await asyncio.gather(*(store.create(key, b"v") for key in keys[at : at + 500]))
-        assert [item.key for item in (await store.list("/n/")).items] == sorted(keys)
-        middle = await store.list("/n/", start="/n/01000", limit=10)
-        assert [item.key for item in middle.items] == sorted(keys)[1000:1010]
-        assert (middle.more, middle.remaining) == (True, 3001 - 1010)
-
-
-async def test_values_are_opaque(new_url: NewURL) -> None:
-    async with open_storage(new_url()) as store:
-        for number, value in enumerate([b"", b"\0\xff", bytes(range(256)) * 5000]):
-            await store.create(f"/v/{number}", value)
-            found = await store.get(f"/v/{number}")
-            assert found is not None
-            assert found.value == value
-
-
-async def test_durable_storage_has_a_size(new_url: Callable[[], str]) -> None:
+async def test_durable_storage_has_a_size(new_url: NewURL) -> None:
     url = new_url()
     async with open_storage(url) as store:
         await store.create("/a", b"x" * 1000)
@@ -326,47 +35,17 @@ async def test_durable_storage_has_a_size(new_url: Callable[[], str]) -> None:
         assert size is None if url == "memory:" else size is not None and size > 1000
 
 
-@pytest.mark.parametrize("prefix", ["/a/key", "/a/"], ids=["key", "collection"])
-async def test_watch_from_the_revision_of_a_list_misses_no_event(new_url: NewURL, prefix: str) -> None:
-    """List and watch from its revision, under concurrent writes."""
-    async with open_storage(new_url()) as store:
-        revision = await store.create("/a/key", b"0")
-        stop = False
-
-        async def write() -> int:
-            number, last = 0, revision
-            while not stop:
-                number += 1
-                last = await store.update("/a/key", b"%d" % number, expected=last)
-                await store.create(f"/b/{number}", b"")
-                await asyncio.sleep(0)
-            return number
-
-        writing = asyncio.create_task(write())
-        try:
-            for _ in range(30):
-                page = await store.list(prefix, limit=1)
-                (item,) = page.items
-                assert item.mod_revision <= page.revision
-                watch = store.watch(prefix, page.revision)
-                async with asyncio.timeout(20):
-                    (event, *_) = await anext(aiter(watch))
-                watch.close()
-                assert event.value == b"%d" % (int(item.value) + 1)
-                assert event.revision > page.revision
-        finally:
-            stop = True
-            await writing
+class _IgnoresPreconditions(MemoryStorage):
+    async def update(self, key: str, value: bytes, *, expected: int, ttl: int | None = None) -> int:
+        current = await self.get(key)
+        known = current.mod_revision if current is not None else expected
+        return await super().update(key, value, expected=known, ttl=ttl)
 
 
-async def test_pending_events_are_counted(new_url: NewURL) -> None:
-    async with open_storage(new_url()) as store:
-        watch = store.watch("/a/", await store.revision())
-        revision = await store.create("/a/1", b"")
-        async with asyncio.timeout(20):
-            while await watch.progress() < revision or not watch.pending:
-                await asyncio.sleep(0.01)
-            assert [event.key for event in await anext(aiter(watch))] == ["/a/1"]
-        assert not watch.pending
-        assert watch.connected
-        watch.close()
+def test_a_storage_that_breaks_the_contract_fails() -> None:
+    class Broken(StorageLaws):
+        def new_storage(self) -> Storage:
+            return _IgnoresPreconditions()
+
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        Broken().test_conflicts_return_the_current_value()

@@ -9,8 +9,7 @@
 - `local`, `keyspace`, `sorted_keys`: what memory and SQLite share.
 - `logfile`, `rows`, `high_water_mark`: the SQLite file; `backups`: backup and restore.
 - `etcd_connection`, `etcd_watch`: the parts of etcd.
-
-The tests of the contract for every implementation are in tests/storage/test_laws.py.
+- `testing`: `StorageLaws`, tests of the contract for every implementation.
 """
 
 from kubewright.lazy import attach_stub
