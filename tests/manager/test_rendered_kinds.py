@@ -355,3 +355,52 @@ async def test_a_reconciler_cannot_own_objects_beside_templates(client: Client, 
 
     with pytest.raises(TypeError, match=r"objects of Shop come from templates; .* remove owns="):
         operator.manager(client)
+
+
+async def test_objects_outside_of_the_watched_namespaces(client: Client, operator: Operator) -> None:
+    for name in ("east", "west"):
+        await client.create(Namespace(metadata=ObjectMeta(name=name)))
+    async with run_operator(operator, client, namespaces=("default",)):
+        await client.create(shop(others=["east", "west"], replicas=0))
+        await wait(client, exists, ConfigMap, namespace="west")
+        await make_ready(client)
+        await wait(client, reports("ObjectsReady", "3 objects ready"))
+        await change(client, others=["west"])
+        await wait(client, is_deleted, ConfigMap, namespace="east")
+        await client.delete(Shop, "main")
+        await wait(client, is_deleted)
+        assert await client.get_or_none(ConfigMap, "main", namespace="west") is None
+
+
+async def test_a_definition_and_its_objects(client: Client, folder: Path) -> None:
+    (folder / "a_flavor.yaml.j2").write_text("""\
+apiVersion: example.com/v1
+kind: Flavor
+metadata: {name: {{ name }}}
+spec: {sweet: true}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: flavors.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Flavor, plural: flavors, singular: flavor, listKind: FlavorList}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+""")
+    operator = Operator("shop")
+    operator.render(Shop, folder)
+    async with run_operator(operator, client):
+        await client.create(shop())
+        await make_ready(client)
+        await wait(client, reports("ObjectsReady", "3 objects ready"))
+        found = await client.get("flavors.example.com", "main")
+        await client.patch(found, merge_patch({"spec": {"sweet": False}}))
+        await wait(client, field_is(".spec.sweet", True), "flavors.example.com")
+        await client.delete(Shop, "main")
+        await wait(client, is_deleted)
+        assert await client.get_or_none("customresourcedefinitions", "flavors.example.com") is None

@@ -467,8 +467,12 @@ async def list_members(
         resource = await client.mapper.resource_for(gvk)
         for namespace in namespaces if resource.namespaced else [None]:
             pager = client.list(metadata_of(gvk), namespace=namespace, labels={PART_OF_LABEL: set_id})
-            async for each in pager:
-                found.append(SetMember(gvk, each.name, each.namespace, each.metadata.uid or ""))
+            try:
+                async for each in pager:
+                    found.append(SetMember(gvk, each.name, each.namespace, each.metadata.uid or ""))
+            except NotFound:
+                client.mapper.invalidate()  # the CRD was deleted after the last discovery
+                break
     return found
 
 
