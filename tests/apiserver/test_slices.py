@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Awaitable
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import pytest
@@ -12,6 +14,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kubewright.apiserver import APIServer, Resource, Version
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.apiserver.encoding.negotiation import to_yaml
 from kubewright.apiserver.encoding.protobuf import builtin_codec
@@ -20,8 +23,11 @@ from kubewright.apiserver.encoding.yaml_events import EVENTS_PER_SLICE
 from kubewright.apiserver.encoding.yaml_output import yaml_in_slices
 from kubewright.apiserver.http.messages import HTTPRequest
 from kubewright.apiserver.openapi.service import encode_in_slices
-from kubewright.apiserver.slices import run_in_slices
+from kubewright.apiserver.rest import patch, scope, store, validation, writer
+from kubewright.apiserver.slices import run_in_slices, run_in_worker
+from kubewright.apiserver.strategy import Strategy
 from kubewright.controlplane import ControlPlane
+from kubewright.storage.memory import MemoryStorage
 
 T = TypeVar("T")
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -195,3 +201,149 @@ async def test_openapi_documents_are_built_in_slices(plane: ControlPlane) -> Non
     second, turns = await turns_during(get(plane, "/openapi/v2"))
     assert first == second
     assert turns <= 2, "documents are cached"
+
+
+POD = "/api/v1/namespaces/default/pods"
+
+
+def long_pod(name: str, **container: Any) -> dict[str, Any]:
+    env = [{"name": f"E{number}", "value": "x" * 30} for number in range(3000)]
+    spec = {"containers": [{"name": "c", "image": "i", "env": env, **container}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def request(method: str, path: str, body: Any, media: str = "application/json") -> HTTPRequest:
+    query = "fieldManager=m" if "apply" in media else ""
+    return HTTPRequest(
+        method,
+        path,
+        query=query,
+        headers={"Content-Type": media},
+        body=json.dumps(body).encode(),
+        user=SYSTEM,
+    )
+
+
+async def written_pods() -> list[Any]:
+    """Return status, body and warnings of writes of long pods, without what differs between servers."""
+    found: list[Any] = []
+    async with ControlPlane(
+        port=None, controllers=False, disable_admission_plugins=["ServiceAccount"]
+    ) as plane:
+        apply = "application/apply-patch+yaml"
+        for sent in (
+            request("POST", POD, long_pod("a")),
+            request("POST", POD, long_pod("b", imagePullPolicy="Sometimes")),
+            request("POST", POD, long_pod("b", unknown=1)),
+            request("PUT", f"{POD}/a", long_pod("a", image="j")),
+            request("PATCH", f"{POD}/c", long_pod("c"), apply),
+            request("PATCH", f"{POD}/c", long_pod("c", image="j"), apply),
+            request(
+                "PATCH", f"{POD}/c", {"metadata": {"labels": {"x": "y"}}}, "application/merge-patch+json"
+            ),
+        ):
+            response = await plane.server.handle(sent)
+            body = json.loads(response.body)
+            for field in ("uid", "creationTimestamp", "resourceVersion"):
+                body["metadata"].pop(field, None)
+            for entry in body["metadata"].get("managedFields") or ():
+                entry.pop("time")
+            for status in (body.get("status") or {},) if isinstance(body.get("status"), dict) else ():
+                status.pop("startTime", None)
+            found.append((response.status, body, list(sent.warnings)))
+    return found
+
+
+async def test_long_objects_are_processed_as_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+    for module in (scope, store, validation, writer, patch):
+
+        async def count(function: Any) -> Any:
+            calls.append(function)
+            return await run_in_worker(function)
+
+        monkeypatch.setattr(module, "run_in_worker", count)
+    in_worker = await written_pods()
+    assert len(calls) > 20
+    monkeypatch.setattr(store, "LONG_OBJECT", 1 << 30)
+    calls.clear()
+    on_loop = await written_pods()
+    assert not calls
+    assert in_worker == on_loop
+    assert [status for status, _, _ in on_loop] == [201, 422, 201, 200, 201, 200, 200]
+
+
+async def test_other_tasks_run_while_a_long_object_is_written() -> None:
+    async with ControlPlane(
+        port=None, controllers=False, disable_admission_plugins=["ServiceAccount"]
+    ) as plane:
+        await plane.server.handle(request("POST", POD, long_pod("first")))
+        for sent in (
+            request("POST", POD, long_pod("a")),
+            request("PATCH", f"{POD}/b", long_pod("b"), "application/apply-patch+yaml"),
+        ):
+            response, turns = await turns_during(plane.server.handle(sent))
+            assert response.status == 201
+            assert turns > 20
+
+
+async def test_the_worker_runs_functions_in_the_context_of_the_caller() -> None:
+    variable: ContextVar[str] = ContextVar("variable")
+    variable.set("set")
+    assert await run_in_worker(variable.get) == "set"
+    assert await run_in_worker(threading.current_thread) is not threading.current_thread()
+    with pytest.raises(ZeroDivisionError):
+        await run_in_worker(lambda: 1 // 0)
+
+
+@pytest.mark.parametrize("declares", [True, False])
+async def test_hooks_of_other_strategies_stay_on_the_event_loop(declares: bool) -> None:
+    threads: list[threading.Thread] = []
+
+    class Recording(Strategy):
+        runs_in_worker = declares
+
+        def validate(self, op: Any, obj: Any) -> Any:
+            threads.append(threading.current_thread())
+            return ()
+
+    server = APIServer(MemoryStorage())
+    resource = Resource(
+        group="example.com",
+        kind="Widget",
+        plural="widgets",
+        versions=[Version(name="v1")],
+        strategy=Recording(),
+    )
+    server.add(resource)
+    body = {
+        "apiVersion": "example.com/v1",
+        "kind": "Widget",
+        "metadata": {"name": "a"},
+        "text": "x" * 200_000,
+    }
+    async with server:
+        path = "/apis/example.com/v1/namespaces/default/widgets"
+        response = await server.handle(request("POST", path, body))
+    assert response.status == 201
+    assert (threads[0] is threading.main_thread()) is not declares
+
+
+async def test_long_and_short_objects_in_parallel() -> None:
+    async with ControlPlane(
+        port=None, controllers=False, disable_admission_plugins=["ServiceAccount"]
+    ) as plane:
+        short = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}
+
+        async def write_short(number: int) -> None:
+            body = {**short, "metadata": {"name": f"m{number}"}}
+            response = await plane.server.handle(request("POST", MAPS, body))
+            assert json.loads(response.body)["data"] == {"a": "b"}
+
+        async def write_long(number: int) -> None:
+            sent = long_pod(f"p{number}")
+            response = await plane.server.handle(request("POST", POD, sent))
+            written = json.loads(response.body)["spec"]["containers"][0]["env"]
+            assert written == sent["spec"]["containers"][0]["env"]
+
+        await asyncio.gather(*map(write_long, range(6)), *map(write_short, range(100)))

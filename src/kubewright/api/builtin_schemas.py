@@ -84,16 +84,16 @@ class _Tables(Mapping[str, _ValueT]):
         }
 
     def _read(self, home: str) -> None:
-        self._unread.discard(home)
+        # Two threads may read the same file; its entries are known before it counts as read.
         self._known.update(msgspec.json.decode((self._folder / f"{home}.json").read_bytes()))
+        self._unread.discard(home)
 
     def __getitem__(self, name: str) -> _ValueT:
         found = self._known.get(name)
         if found is None:
             home = "meta.v1" if name.startswith("io.k8s.apimachinery.") else ".".join(name.split(".")[-3:-1])
-            if home not in self._unread:
-                raise KeyError(name)
-            self._read(home)
+            if home in self._unread:
+                self._read(home)
             found = self._known[name]
         return found
 

@@ -1,14 +1,22 @@
-"""Long computations on the event loop, in slices.
+"""Long computations, with other requests in between.
 
-A computation is a generator that yields between slices of a few milliseconds and returns its result:
+A computation on the event loop is a generator that yields between slices of a few milliseconds and returns
+its result:
 
     document = await run_in_slices(build_document())
+
+One that cannot be divided, such as the validation of a long object, runs in a worker thread. It has the
+interpreter for at most the switch interval (5 ms) while the event loop has work to do:
+
+    errors = await run_in_worker(partial(validate, obj))
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+import contextvars
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -27,4 +35,23 @@ async def run_in_slices(steps: Generator[None, None, T]) -> T:
         steps.close()
 
 
-__all__ = ["run_in_slices"]
+LONG_OBJECT = 128 * 1024
+"""Bytes of an encoded object above which computations on it run in the worker thread."""
+
+_worker: ThreadPoolExecutor | None = None
+
+
+async def run_in_worker(function: Callable[[], T]) -> T:
+    """Call a function in the worker thread and return its result.
+
+    There is one worker: several long objects are processed one after the other, so that the event loop waits
+    for one other thread at most.
+    """
+    global _worker
+    if _worker is None:
+        _worker = ThreadPoolExecutor(1, thread_name_prefix="kubewright-long-objects")
+    context = contextvars.copy_context()
+    return await asyncio.get_running_loop().run_in_executor(_worker, context.run, function)
+
+
+__all__ = ["LONG_OBJECT", "run_in_slices", "run_in_worker"]

@@ -44,6 +44,8 @@ class Operation:
     field_manager: str = ""
     collective: bool = False
     """Whether the object is deleted as part of a collection."""
+    is_long: bool = False
+    """Whether the object is so long that it is decoded and validated in the worker thread."""
     _undo_steps: list[Callable[[], Awaitable[object]]] | None = None
 
     _finish_steps: list[Callable[[], object]] | None = None
@@ -118,6 +120,9 @@ class Strategy:
     """Seconds until objects expire (events)."""
     status_defaults_need_spec = False
     """Whether defaults of the status depend on the spec, so that a status patch has to decode both."""
+    runs_in_worker = False
+    """Whether hooks that are plain functions may run in a worker thread, for objects over 128 KiB: `default`,
+    `validate`, `validate_update` and `warnings` must then use only their arguments."""
     track_managed_fields = True
     error_group: str | None = None
     """The group in error messages, if not that of the resource."""

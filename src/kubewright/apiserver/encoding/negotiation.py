@@ -7,6 +7,7 @@ available, ordered by quality. A media type can request a transformation
 
 from __future__ import annotations
 
+import threading
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -139,8 +140,17 @@ def wants_pretty(request: HTTPRequest) -> bool:
 
 
 _encode_into = msgspec.json.Encoder().encode_into
-_scratch = bytearray()
 _SCRATCH_LIMIT = 1 << 20
+
+
+class _Scratch(threading.local):
+    """The buffer of `encode`, one per thread."""
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+
+
+_scratch = _Scratch()
 
 
 def encode(obj: Any) -> bytes:
@@ -149,10 +159,11 @@ def encode(obj: Any) -> bytes:
     The buffer of a new encoder would be shrunk afterwards, which fragments the heap of a server that stores
     the results.
     """
-    _encode_into(obj, _scratch)
-    body = bytes(_scratch)
+    buffer = _scratch.buffer
+    _encode_into(obj, buffer)
+    body = bytes(buffer)
     if len(body) > _SCRATCH_LIMIT:
-        _scratch.clear()
+        buffer.clear()
     return body
 
 

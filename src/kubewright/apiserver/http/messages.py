@@ -171,6 +171,12 @@ class HTTPRequest:
         """Whether the body has not been received yet."""
         return not isinstance(self._body, bytes)
 
+    @property
+    def body_size(self) -> int:
+        """The number of bytes of the body; 0 before it has been received."""
+        body = self._body
+        return len(body) if isinstance(body, bytes) else 0
+
     async def prefetch(self, limit: int) -> None:
         """Receive the body; an error is raised by `read`."""
         try:

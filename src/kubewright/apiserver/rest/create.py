@@ -15,7 +15,6 @@ from kubewright.apiserver.admission import AdmissionAttributes
 from kubewright.apiserver.encoding.request_body import check_namespace
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.http.request_info import RequestInfo
-from kubewright.apiserver.object_schema import apply_defaults
 from kubewright.apiserver.objects import Object, current_timestamp, deep_copy
 from kubewright.apiserver.strategy import Operation
 from kubewright.schema.validation.metadata import validate_metadata
@@ -24,7 +23,7 @@ from kubewright.storage.contract import KeyExists, KeyValue
 from .metadata import drop_duplicate_owners
 from .options import parse_write_options
 from .scope import EndpointScope
-from .validation import validate_object
+from .validation import add_warnings, validate_object
 from .writer import ObjectWriter, maybe_await
 
 _SYSTEM_FIELDS = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
@@ -61,7 +60,7 @@ class Creator(ObjectWriter):
         try:
             self._check_accepting_writes()
             self._reset_system_fields(op, obj)
-            self.check_convertible(op, obj, None)
+            await self.check_convertible(op, obj, None)
             if track_fields and self.strategy.track_managed_fields:
                 obj = await self._track_fields(op, obj)
             attributes: AdmissionAttributes | None = None
@@ -115,7 +114,10 @@ class Creator(ObjectWriter):
     async def _track_fields(self, op: Operation, obj: Object) -> Object:
         now = datetime.now(UTC)
         return await self.store.track_fields(
-            op.version, op.subresource, lambda manager: manager.update(None, obj, op.field_manager, now)
+            op.version,
+            op.subresource,
+            lambda manager: manager.update(None, obj, op.field_manager, now),
+            is_long=op.is_long,
         )
 
     async def _mutate(self, op: Operation, attributes: AdmissionAttributes, obj: Object) -> Object:
@@ -125,7 +127,7 @@ class Creator(ObjectWriter):
         assert attributes.object is not None
         obj = attributes.object
         self.keep_managed_fields_valid(op, obj, before)
-        apply_defaults(obj, op.version, self.resource)
+        await self.set_defaults(op, obj)
         check_namespace(obj, op.namespace)
         drop_duplicate_owners(op, obj["metadata"], after_admission=True)
         return obj
@@ -166,8 +168,7 @@ class Creator(ObjectWriter):
         errors += await validate_object(op, obj, None, hub)
         if errors:
             raise self.invalid(obj, errors)
-        for text in strategy.warnings(op, obj, None):
-            op.warn(text)
+        await add_warnings(op, obj, None)
 
     async def _validate_admission(
         self, op: Operation, attributes: AdmissionAttributes, obj: Object, hub: str

@@ -11,6 +11,7 @@ import msgspec
 
 from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupVersion
+from kubewright.apiserver.slices import run_in_worker
 from kubewright.patch import FieldManager, FieldSet, VersionNotServed, zero_value
 from kubewright.patch.field_set import fields_path
 from kubewright.schema.structural import Node
@@ -36,15 +37,21 @@ class ConversionRequired(Exception):
 
 
 async def run_with_conversions(
-    function: Callable[[], _ResultT], convert: Callable[[Object, str, str], Awaitable[Object]]
+    function: Callable[[], _ResultT],
+    convert: Callable[[Object, str, str], Awaitable[Object]],
+    *,
+    is_long: bool = False,
 ) -> _ResultT:
-    """Call a function that uses a field manager; it is called again after each async conversion it needs."""
+    """Call a function that uses a field manager; it is called again after each async conversion it needs.
+
+    `is_long`: call it in the worker thread.
+    """
     results: dict[ConversionKey, bytes] = {}
     token = _conversions.set(results)
     try:
         while True:
             try:
-                return function()
+                return await run_in_worker(function) if is_long else function()
             except ConversionRequired as required:
                 value, source, target = required.key
                 try:

@@ -7,6 +7,7 @@ been sent, with the errors and warnings of kube-apiserver.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from kubewright.api.builtin_schemas import in_type_order
@@ -28,6 +29,7 @@ from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.http.request_info import RequestInfo
 from kubewright.apiserver.objects import Object, deep_copy
 from kubewright.apiserver.resource import Resource
+from kubewright.apiserver.slices import run_in_worker
 from kubewright.apiserver.strategy import Operation
 
 from .options import WriteOptions, parse_write_options
@@ -82,15 +84,21 @@ class PatchHandler:
     async def _decode(self, request: HTTPRequest, info: RequestInfo, media: str) -> PatchBody:
         scope = self._scope
         data = await scope.read_body(request)
+        decode = partial(_decode_patch, media, data, scope)
         try:
-            patch = PatchBody(media, data, scope.version.schema)
+            patch = await run_in_worker(decode) if scope.store.is_long(len(data)) else decode()
         except BadRequest:
             if media != APPLY_PATCH:
                 await scope.store.read(info.namespace, info.name)  # 404 comes before 400
             raise
-        if not scope.resource.custom and media in (STRATEGIC_PATCH, APPLY_PATCH):
-            patch.body = _with_whole_numbers(patch.body)
         return patch
+
+
+def _decode_patch(media: str, data: bytes, scope: EndpointScope) -> PatchBody:
+    patch = PatchBody(media, data, scope.version.schema)
+    if not scope.resource.custom and media in (STRATEGIC_PATCH, APPLY_PATCH):
+        patch.body = _with_whole_numbers(patch.body)
+    return patch
 
 
 class Patching:
@@ -115,25 +123,35 @@ class Patching:
     async def compute(self, live: Object | None) -> Object:
         """Return the patched object, decoded and checked."""
         if self.is_apply:
-            new = deep_copy(await self._apply_configuration(live))
-            self._report_duplicate_keys()
-            if self.scope.version.type is not None:
-                _restore_empty(new, self.patch.body)
-            self._check_type(new)
-            self._decode_result(new)
+            finish = partial(self._decode_applied, await self._apply_configuration(live))
         else:
             assert live is not None
-            patched = self.patch.apply(live)
-            changed = self._decode_changed_fields(patched, live)
-            if changed is None:
-                new = deep_copy(patched)
-                self._check_type(new)
-                self._decode_result(new)
-            else:
-                new = changed
+            finish = partial(self._apply_patch, live)
+        new = await run_in_worker(finish) if self.op.is_long else finish()
         check_name(new, self.op.name)
         check_namespace(new, self.op.namespace)
         return self.scope.restrict_to_subresource(new, live, self.op.subresource)
+
+    def _decode_applied(self, applied: Object) -> Object:
+        """Return the result of an apply, decoded and checked."""
+        new: Object = deep_copy(applied)
+        self._report_duplicate_keys()
+        if self.scope.version.type is not None:
+            _restore_empty(new, self.patch.body)
+        self._check_type(new)
+        self._decode_result(new)
+        return new
+
+    def _apply_patch(self, live: Object) -> Object:
+        """Return the result of any other patch, decoded and checked."""
+        patched = self.patch.apply(live)
+        changed = self._decode_changed_fields(patched, live)
+        if changed is not None:
+            return changed
+        new: Object = deep_copy(patched)
+        self._check_type(new)
+        self._decode_result(new)
+        return new
 
     def _decode_changed_fields(self, patched: Object, live: Object) -> Object | None:
         """Decode a patched status without the fields that the patch has not changed.
@@ -177,6 +195,7 @@ class Patching:
             scope.version,
             op.subresource,
             lambda manager: manager.apply(live, config, op.field_manager, now, force=force),
+            is_long=op.is_long,
         )
         if live is None:
             new = {**new, "metadata": {**new["metadata"]}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
 from kubewright.api.errors import BadRequest
@@ -17,6 +17,7 @@ from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.http.request_info import RequestInfo
 from kubewright.apiserver.objects import Object
 from kubewright.apiserver.resource import Version
+from kubewright.apiserver.slices import run_in_worker
 from kubewright.apiserver.strategy import Operation
 from kubewright.apiserver.subresource import StatusSubresource
 
@@ -84,8 +85,10 @@ class EndpointScope:
 
     async def decode_body(self, request: HTTPRequest, field_validation: str) -> Object:
         """Decode the request body as an object of this version: checked, pruned and defaulted."""
-        return decode_object(
-            await self.read_body(request),
+        data = await self.read_body(request)
+        decode = partial(
+            decode_object,
+            data,
             media_type(request),
             self.resource,
             self.version,
@@ -93,6 +96,7 @@ class EndpointScope:
             warn=request.warn,
             wire=self.version.wire,
         )
+        return await run_in_worker(decode) if self.store.is_long(len(data)) else decode()
 
     def operation(
         self,
@@ -118,6 +122,7 @@ class EndpointScope:
             request,
             request.warnings,
             field_manager or request.headers.get("User-Agent", "").partition("/")[0][:128] or "unknown",
+            is_long=self.store.is_long(request.body_size),
         )
 
     def write_operation(

@@ -11,6 +11,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import not_found
@@ -18,6 +19,8 @@ from kubewright.apiserver.encoding.negotiation import PLAIN, ResponseFormat
 from kubewright.apiserver.encoding.representation import Representation, StorageCodec, UndecodableObject
 from kubewright.apiserver.metrics.storage import InstrumentedStorage
 from kubewright.apiserver.object_schema import upgrade_stored
+from kubewright.apiserver.slices import LONG_OBJECT, run_in_worker
+from kubewright.apiserver.strategy import Strategy
 from kubewright.apiserver.watch.cache import WatchCache
 from kubewright.patch import FieldManager
 from kubewright.storage.contract import KeyValue, Page
@@ -108,14 +111,29 @@ class ResourceStore:
             found = self._field_managers[key] = make_field_manager(self.resource, version, subresource)
         return found
 
+    def is_long(self, size: int) -> bool:
+        """Whether objects of this size are decoded and validated in the worker thread."""
+        if size <= LONG_OBJECT:
+            return False
+        strategy = self.resource.strategy
+        return strategy.runs_in_worker or type(strategy) is Strategy
+
     async def track_fields(
-        self, version: Version, subresource: str, function: Callable[[FieldManager], Object]
+        self,
+        version: Version,
+        subresource: str,
+        function: Callable[[FieldManager], Object],
+        *,
+        is_long: bool = False,
     ) -> Object:
-        """Call a function with a field manager; it is called again if a conversion has to be awaited."""
+        """Call a function with a field manager; it is called again if a conversion has to be awaited.
+
+        `is_long`: call it in the worker thread.
+        """
         manager = self.field_manager(version, subresource)
-        if not self.representation(version).awaits:
-            return function(manager)
-        return await run_with_conversions(lambda: function(manager), self.convert)
+        if self.representation(version).awaits:
+            return await run_with_conversions(partial(function, manager), self.convert, is_long=is_long)
+        return await run_in_worker(partial(function, manager)) if is_long else function(manager)
 
     async def read(self, namespace: str, name: str) -> KeyValue:
         """Return the stored bytes of one object; raises `NotFound`."""

@@ -17,7 +17,6 @@ from kubewright.apiserver.admission import AdmissionAttributes
 from kubewright.apiserver.encoding.request_body import check_name, check_namespace
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.http.request_info import RequestInfo
-from kubewright.apiserver.object_schema import apply_defaults
 from kubewright.apiserver.objects import Object, deep_copy
 from kubewright.apiserver.strategy import Operation
 from kubewright.patch import keep_times_if_unchanged
@@ -28,7 +27,7 @@ from kubewright.storage.contract import KeyValue, RevisionMismatch
 from .metadata import drop_duplicate_owners, metadata_update_errors, restore_metadata
 from .options import parse_write_options
 from .scope import EndpointScope
-from .validation import validate_object
+from .validation import add_warnings, validate_object
 from .writer import UPDATE_ATTEMPTS, ObjectWriter, maybe_await
 
 ComputeObject = Callable[[Object | None], Awaitable[Object]]
@@ -153,12 +152,14 @@ class Updater(ObjectWriter):
         view: AdmissionView | None,
     ) -> Object:
         store, strategy = self.store, self.strategy
+        if store.is_long(len(item.value)):
+            op.is_long = True
         live = await store.load(item, op.version)
         new = await compute(live)
         self._check_uid(op, new["metadata"], live["metadata"], put)
         if op.verb == "update":
             drop_duplicate_owners(op, new["metadata"])
-        self.check_convertible(op, new, live)
+        await self.check_convertible(op, new, live)
         if track_fields and strategy.track_managed_fields:
             new = await self._track_fields(op, new, live)
         attributes: AdmissionAttributes | None = None
@@ -195,7 +196,10 @@ class Updater(ObjectWriter):
     async def _track_fields(self, op: Operation, new: Object, live: Object) -> Object:
         now = datetime.now(UTC)
         return await self.store.track_fields(
-            op.version, op.subresource, lambda manager: manager.update(live, new, op.field_manager, now)
+            op.version,
+            op.subresource,
+            lambda manager: manager.update(live, new, op.field_manager, now),
+            is_long=op.is_long,
         )
 
     async def _mutate(
@@ -215,7 +219,7 @@ class Updater(ObjectWriter):
         new = attributes.object if view is None else view.from_view(attributes.object, new)
         if view is None:
             self.keep_managed_fields_valid(op, new, before)
-        apply_defaults(new, op.version, self.resource)
+        await self.set_defaults(op, new)
         check_namespace(new, op.namespace)
         return new
 
@@ -265,8 +269,7 @@ class Updater(ObjectWriter):
         errors += await validate_object(op, new, old, hub)
         if errors:
             raise self.invalid(new, errors)
-        for text in strategy.warnings(op, new, old):
-            op.warn(text)
+        await add_warnings(op, new, old)
 
     async def _validate_admission(
         self,

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError, conflict, invalid
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupKind, GroupVersion, GroupVersionResource
 from kubewright.apiserver.admission import AdmissionAttributes
-from kubewright.apiserver.object_schema import apply_defaults, prune, schema_errors
+from kubewright.apiserver.object_schema import apply_defaults, prune
 from kubewright.apiserver.objects import Object
 from kubewright.apiserver.resource import Version
+from kubewright.apiserver.slices import run_in_worker
 from kubewright.apiserver.strategy import Operation, Strategy
 from kubewright.patch.managed_fields import ManagedFieldsError, decode
+
+from .validation import find_schema_errors
 
 if TYPE_CHECKING:
     from kubewright.apiserver.admission import AdmissionOperation
@@ -103,12 +107,19 @@ class ObjectWriter:
             on_finish=op.on_finish,
         )
 
-    def check_convertible(self, op: Operation, obj: Object, old: Object | None) -> None:
+    async def check_convertible(self, op: Operation, obj: Object, old: Object | None) -> None:
         """Validate against the schema before conversion, if the converter requires valid objects."""
         if not getattr(self.resource.converter, "accepts_invalid_objects", False):
-            errors = schema_errors(obj, old, op.version, op)
+            errors = await find_schema_errors(op, obj, old, op.version)
             if errors:
                 raise self.invalid(obj, errors)
+
+    async def set_defaults(self, op: Operation, obj: Object) -> None:
+        """Apply the defaults of the requested version."""
+        if op.is_long:
+            await run_in_worker(partial(apply_defaults, obj, op.version, self.resource))
+        else:
+            apply_defaults(obj, op.version, self.resource)
 
     def keep_managed_fields_valid(self, op: Operation, obj: Object, before: Any) -> None:
         """Restore `managedFields` from before mutating admission, with a warning, if it left them

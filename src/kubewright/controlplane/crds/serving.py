@@ -116,6 +116,8 @@ def _subresources(declared: dict[str, Any]) -> dict[str, Subresource]:
 class CustomResourceStrategy(Strategy):
     """Strategy of custom resources; rejects creates while the definition is being deleted."""
 
+    runs_in_worker = True
+
     def __init__(self) -> None:
         self.terminating = False
 

@@ -125,6 +125,8 @@ class KindStrategy(Strategy):
     tracks_generation = False
     """Whether `metadata.generation` counts changes."""
 
+    runs_in_worker = True
+
     def __init__(self, kind: Kind | None = None) -> None:
         """Initialize from a declaration, which overrides the options of the class."""
         self.kind = kind = kind or Kind()
