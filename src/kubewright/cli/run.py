@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .project_modules import load_program, relative_paths
-from .run_app import configure_app, confirm_registration, is_app, is_local
+from .run_app import configure_app, confirm_registration, is_local
 from .session import needs_session, session_process, start_session
 
 if TYPE_CHECKING:
@@ -108,11 +108,12 @@ def run_command(target: str, reloads: bool, **options: Any) -> None:
             _supervise(environment)
         return
     program = load_program(target)
-    if is_app(program):
-        configure_app(program, options)
-    else:
+    from kubewright.manager import Operator, logs
+
+    if isinstance(program, Operator):
         _configure(program, options)
-    from kubewright.manager import logs
+    else:
+        configure_app(program, options)
 
     style: Any = options["log"] or ("console" if sys.stderr.isatty() else "json")
     try:
@@ -161,6 +162,8 @@ def _find_cluster(program: Program, options: dict[str, Any]) -> ClusterConfig:
 
 
 def _choose_mode(program: Program, config: ClusterConfig, options: dict[str, Any]) -> None:
+    from kubewright.manager import Operator
+
     settings = program.settings
     if options["development"] is not None:
         settings.development = options["development"]
@@ -168,9 +171,9 @@ def _choose_mode(program: Program, config: ClusterConfig, options: dict[str, Any
         settings.development = sys.stderr.isatty() and is_local(config.server)
     mode = "development" if settings.development else "production"
     logger.info(
-        "starting API server" if is_app(program) else "starting operator",
+        "starting operator" if isinstance(program, Operator) else "starting API server",
         extra={
-            "app" if is_app(program) else "operator": program.name,
+            "operator" if isinstance(program, Operator) else "app": program.name,
             "mode": mode,
             "server": config.server,
             "kubeconfig": config.source,
@@ -191,6 +194,7 @@ def _run(program: Program, config: ClusterConfig | None, options: dict[str, Any]
         InjectionError,
         InstallationError,
         LeadershipLost,
+        Operator,
         SettingsError,
         ShutdownTimeout,
     )
@@ -228,13 +232,13 @@ def _run(program: Program, config: ClusterConfig | None, options: dict[str, Any]
     async def run_in(config: ClusterConfig) -> None:
         async with Client.connect(config) as client:
             confirms = program.settings.development and not options["yes"]
-            if is_app(program):
+            if isinstance(program, Operator):
+                if confirms:
+                    await _confirm_installation(program, client, config)
+                await program.run(client, runnables=runnables)
+            else:
                 await confirm_registration(program, client, config, confirms=confirms)
                 await program.run(client)
-                return
-            if confirms:
-                await _confirm_installation(program, client, config)
-            await program.run(client, runnables=runnables)
 
     try:
         asyncio.run(main())

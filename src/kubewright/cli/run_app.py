@@ -10,8 +10,6 @@ from urllib.parse import urlsplit
 import click
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeIs
-
     from kubewright.client import Client, ClusterConfig
     from kubewright.extension import APIServerApp
 
@@ -28,12 +26,6 @@ _NOT_OPTIONS = {
     "webhook_certificates": "--webhook-certificates",
 }
 """Options of operators; an API server has probes and metrics on its own port."""
-
-
-def is_app(program: object) -> TypeIs[APIServerApp]:
-    """Whether a program is an API server."""
-    loaded = sys.modules.get("kubewright.extension.app")
-    return loaded is not None and isinstance(program, loaded.APIServerApp)
 
 
 def is_local(server: str) -> bool:
