@@ -9,6 +9,8 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+TYPE_CHECKERS = ("_typeshed", "typing_extensions")
+"""Modules that every type checker has; imported under `TYPE_CHECKING` only."""
 MODULES = {
     "PyYAML": "yaml",
     "google-re2": "re2",
@@ -36,7 +38,7 @@ def _imported() -> dict[str, set[str]]:
                 names = [node.module or ""]
             for name in names:
                 top = name.partition(".")[0]
-                if top not in {*sys.stdlib_module_names, "kubewright", "_typeshed"}:
+                if top not in {*sys.stdlib_module_names, "kubewright", *TYPE_CHECKERS}:
                     found.setdefault(top, set()).add(str(path.relative_to(ROOT)))
     return found
 
@@ -44,7 +46,8 @@ def _imported() -> dict[str, set[str]]:
 def test_imports_are_declared_and_declarations_are_imported() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    declared = _modules([*project["dependencies"], *extras["etcd"], *extras["tracing"], *extras["testing"]])
+    used = [each for name in ("etcd", "http2", "tracing", "testing") for each in extras[name]]
+    declared = _modules([*project["dependencies"], *used])
     imported = _imported()
     assert {name: imported[name] for name in imported.keys() - declared} == {}
     assert declared - imported.keys() == set()
@@ -54,3 +57,7 @@ def test_what_is_optional_is_imported_in_few_places() -> None:
     """Elsewhere a missing extra would break those who do not want it."""
     imported = _imported()
     assert imported["aetcd"] | imported["grpc"] == {"src/kubewright/storage/etcd_connection.py"}
+    assert imported["h2"] | imported["hpack"] | imported["hyperframe"] == {
+        "src/kubewright/apiserver/http/http2.py",
+        "src/kubewright/apiserver/http/http2_stream.py",
+    }
