@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from tests.workloads.nodes.simulated_cluster import SimulatedCluster, condition, start_cluster
 
 from kubewright.api.unstructured import Unstructured
@@ -212,6 +213,35 @@ async def test_observed_generation_follows_the_spec(cluster: SimulatedCluster) -
         "pods", patches.merge_patch({"spec": {"activeDeadlineSeconds": 500}}), name="web"
     )
     await cluster.wait_for("web", lambda status: status["observedGeneration"] == 2, 10.0)
+
+
+@pytest.mark.parametrize("value", ["/tmp", ".."])
+async def test_sub_path_that_leaves_its_volume(cluster: SimulatedCluster, value: str) -> None:
+    container = {
+        "name": "app",
+        "image": "nginx:1",
+        "env": [{"name": "PLACE", "value": value}],
+        "volumeMounts": [{"name": "work", "mountPath": "/work", "subPathExpr": "$(PLACE)"}],
+    }
+    await cluster.create_pod("web", containers=[container], volumes=[{"name": "work", "emptyDir": {}}])
+    await cluster.wait_for(
+        "web", lambda s: (state(s).get("waiting") or {}).get("reason") == "CreateContainerConfigError"
+    )
+
+
+async def test_port_of_the_node_is_used_once(cluster: SimulatedCluster) -> None:
+    container = {"name": "app", "image": "nginx:1", "ports": [{"containerPort": 80, "hostPort": 8080}]}
+    await cluster.create_pod("first", containers=[container])
+    await cluster.wait_ready("first")
+    await cluster.create_pod("second", containers=[container])
+    status = await cluster.wait_for("second", lambda status: status["phase"] == "Failed")
+    assert status["reason"] == "NodePorts"
+    await cluster.client.delete("pods", "first")
+    await cluster.create_pod("third", containers=[container], nodeName="node-1")
+    await cluster.wait_ready("third")
+    await asyncio.sleep(5)
+    await cluster.create_pod("fourth", containers=[container])
+    await cluster.wait_ready("fourth")
 
 
 async def test_image_that_does_not_exist(cluster: SimulatedCluster) -> None:

@@ -11,6 +11,7 @@ from .node_object import image_size
 from .objects import Object
 from .runtime import ContainerRun, ContainerStartError
 from .settings import CRASH_BACKOFF_RESET_SECONDS
+from .sub_paths import check_sub_paths
 
 if TYPE_CHECKING:
     from .pod_worker import PodWorker
@@ -87,6 +88,7 @@ class ContainerStarts:
             worker.dirty = True
             return self._fail_pull(container, pull_error, now)
         try:
+            check_sub_paths(self._container_spec(container.name))
             if not worker.context.runtime.prepare(
                 worker.pod, self._container_spec(container.name), lambda: worker.context.wake(worker)
             ):

@@ -17,6 +17,34 @@ class Rejection(NamedTuple):
     message: str
 
 
+class HostPort(NamedTuple):
+    """A port of the node that a container uses."""
+
+    address: str
+    protocol: str
+    port: int
+
+    def conflicts(self, other: HostPort) -> bool:
+        """Whether two containers cannot use both ports on one node."""
+        if (self.protocol, self.port) != (other.protocol, other.port):
+            return False
+        return self.address == other.address or _ANY in (self.address, other.address)
+
+
+_ANY = "0.0.0.0"  # noqa: S104
+
+
+def host_ports(spec: Object) -> frozenset[HostPort]:
+    """Return the ports of the node that a pod uses."""
+    sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
+    return frozenset(
+        HostPort(port.get("hostIP") or _ANY, port.get("protocol") or "TCP", int(port["hostPort"]))
+        for container in (*(spec.get("containers") or ()), *sidecars)
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    )
+
+
 class AddressPool:
     """Addresses of the pods of one node. A released address is reused after all others were used."""
 
@@ -78,6 +106,8 @@ class NodeState:
         self.pods: set[str] = set()
         """The uids of the pods on this node that are not finished."""
         self.used: dict[str, int] = {}
+        self.host_ports: dict[str, frozenset[HostPort]] = {}
+        """The ports of the node that pods use, by uid."""
         self.deferred: dict[str, Callable[[], None]] = {}
         """Functions by pod uid to call when another pod releases its resources."""
         self.uid = ""
@@ -113,7 +143,7 @@ class NodeState:
         return self.pool.allocate() if self.pool is not None else self.internal_ip
 
     def admit(self, pod: Object, requests: Mapping[str, int]) -> Rejection | None:
-        """Check a new pod as a kubelet does: affinity, NoExecute taints and resources."""
+        """Check a new pod as a kubelet does: affinity, NoExecute taints, ports of the node and resources."""
         spec = pod.get("spec") or {}
         if not _selected(spec, self.labels, self.name):
             return Rejection(
@@ -127,6 +157,14 @@ class NodeState:
             return Rejection(
                 "TaintToleration",
                 "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate",
+            )
+        wanted = host_ports(spec)
+        if wanted and any(
+            mine.conflicts(other) for used in self.host_ports.values() for other in used for mine in wanted
+        ):
+            return Rejection(
+                "NodePorts",
+                "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports",
             )
         return self.lacking(requests)
 
@@ -262,4 +300,13 @@ def tolerates(toleration: Object, taint: Object) -> bool:
     return bool(toleration.get("key")) and (toleration.get("value") or "") == (taint.get("value") or "")
 
 
-__all__ = ["AddressPool", "NodeState", "Rejection", "is_tolerated", "pod_requests", "tolerates"]
+__all__ = [
+    "AddressPool",
+    "HostPort",
+    "NodeState",
+    "Rejection",
+    "host_ports",
+    "is_tolerated",
+    "pod_requests",
+    "tolerates",
+]

@@ -22,7 +22,7 @@ from kubewright.cache.store import ObjectKey
 from .behaviour import BehaviourResolver, ContainerBehaviour
 from .container_starts import PULL_BACKOFF_STATUS_SECONDS, ContainerStarts
 from .container_state import ContainerKind, ContainerState
-from .node_state import NodeState, pod_requests
+from .node_state import NodeState, host_ports, pod_requests
 from .objects import TERMINAL_PHASES, LoopClock, Object
 from .pod_status import pod_conditions, pod_phase
 from .resize import PodResize
@@ -203,7 +203,7 @@ class PodWorker:
         else:
             self.stage = "running" if self.address else "creating"
             self._create_at = now
-            self.node.reserve(self.identity.uid, self.requests)
+            self._reserve(spec)
             if self.node.pool is not None and self.address:
                 self.node.pool.reserve(self.address)
             self._set_deadline(spec)
@@ -260,7 +260,7 @@ class PodWorker:
             self.containers = []
             self.stage, self.dirty = "finished", True
             return False
-        self.node.reserve(self.identity.uid, self.requests)
+        self._reserve(self.pod.get("spec") or {})
         self.start_time = self.context.clock.stamp()
         self._set_deadline(self.pod.get("spec") or {})
         behaviours = [self.behaviour(each) for each in self.containers]
@@ -446,7 +446,13 @@ class PodWorker:
         self._release()
         return None
 
+    def _reserve(self, spec: Object) -> None:
+        self.node.reserve(self.identity.uid, self.requests)
+        if ports := host_ports(spec):
+            self.node.host_ports[self.identity.uid] = ports
+
     def _release(self) -> None:
+        self.node.host_ports.pop(self.identity.uid, None)
         self.node.release(self.identity.uid, self.requests)
 
     def discard(self) -> None:
