@@ -124,7 +124,11 @@ def test_operator_and_api_server_in_one_project(project: ShopProject) -> None:
     assert ("Deployment", "shop-apiserver") in objects
     assert ("CustomResourceDefinition", "shops.store.example.com") in objects
     assert not [name for kind, name in objects if kind == "CustomResourceDefinition" and "dish" in name]
-    assert "Helm charts with an API server" in project.run("helm", exit_code=1).output
+    assert "Error: Helm charts with an API server" in project.run("helm", exit_code=1).output
+    project.run("docs", "--output", "api.md")
+    reference = (project.directory / "api.md").read_text()
+    assert "Dish" in reference
+    assert "Shop" in reference
 
 
 @pytest.mark.control_plane(controllers=False)

@@ -78,6 +78,7 @@ def _definitions(
         ProjectSettingsError,
         load_project_of,
     )
+    from kubewright.manifests.deployment.apiserver import served_definitions
     from kubewright.scaffold.check import CheckError, definitions_of, directory_definitions
     from kubewright.scaffold.from_crd import read_crds
 
@@ -100,7 +101,10 @@ def _definitions(
             allow_floats=settings.manifests.allow_floats,
             embedded_object_meta=settings.manifests.embedded_object_meta,
         )
-        return definitions_of(load_project_of(settings, modules), options), samples
+        project = load_project_of(settings, modules)
+        apps = {id(each.app): each.app for each in project.api_servers}.values()
+        served = [each for app in apps for each in served_definitions(app)]
+        return [*definitions_of(project, options), *served], samples
     except DeclarationError as error:
         for problem in error.problems:
             click.echo(relative_paths(problem), err=True)

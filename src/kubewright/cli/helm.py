@@ -55,6 +55,7 @@ def helm_command(image: str | None, output_dir: str, force: bool, output: str) -
 
 def _build(deployment: ProjectDeployment) -> Chart:
     """Return the chart; its templates contain everything, and the settings are defaults of the values."""
+    from kubewright.manifests import ProjectError
     from kubewright.manifests.helm import build_chart
 
     settings = deployment.settings
@@ -66,7 +67,10 @@ def _build(deployment: ProjectDeployment) -> Chart:
     namespaced_tree = generate_project(replace(complete.settings, namespaced=True)).tree
     assert tree is not None
     assert namespaced_tree is not None
-    return build_chart(settings, tree, namespaced_tree, version="0.1.0")
+    try:
+        return build_chart(settings, tree, namespaced_tree, version="0.1.0")
+    except ProjectError as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _write(chart: Chart, directory: Path, *, force: bool) -> tuple[list[str], list[str], list[str]]:

@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kubewright.api.declarations import Rbac, has_status, resource_info
 from kubewright.api.gvk import version_priority
-from kubewright.manifests.project import APIServerReference, OperatorDeployment
+from kubewright.manifests.project import (
+    APIServerReference,
+    DeployableAPIServer,
+    OperatorDeployment,
+)
 from kubewright.manifests.rbac import DEFAULT_ROLE
 from kubewright.manifests.settings import ProjectSettings
 from kubewright.manifests.yaml_output import to_compact_yaml
@@ -72,7 +76,7 @@ def add_api_server(
     names = APIServerNames(settings.name, reference.app.name)
     storage = settings.deployment.env.get(STORAGE) or reference.app.storage
     try:
-        definitions = list(_definitions(reference))
+        definitions = served_definitions(reference.app)
     except DeclarationError as error:
         problems += error.problems
         return
@@ -95,20 +99,33 @@ def add_api_server(
                 tree.initial_files[path] = to_compact_yaml([sample(definition, version["name"])], width=0)
 
 
-def _definitions(reference: APIServerReference) -> Iterator[Manifest]:
-    """Return what roles and samples need of each kind, in the form of a CRD."""
-    kinds = sorted(reference.app.kinds, key=lambda kind: str(resource_info(kind).gvk.group_kind))
+def served_definitions(app: DeployableAPIServer) -> list[Manifest]:
+    """Return the kinds of an API server in the form of CRDs, for roles, samples and the API reference."""
+    return list(_definitions(app))
+
+
+def _definitions(app: DeployableAPIServer) -> Iterator[Manifest]:
+    kinds = sorted(app.kinds, key=lambda kind: str(resource_info(kind).gvk.group_kind))
     for group_kind, versions in groupby(kinds, key=lambda kind: resource_info(kind).gvk.group_kind):
         listed = list(versions)
         info = resource_info(listed[0])
         yield {
             "spec": {
                 "group": group_kind.group,
-                "names": {"kind": info.gvk.kind, "plural": info.plural, "singular": info.singular},
+                "scope": info.scope,
+                "names": {
+                    "kind": info.gvk.kind,
+                    "plural": info.plural,
+                    "singular": info.singular,
+                    "shortNames": list(info.short_names),
+                },
                 "versions": [
                     {
                         "name": resource_info(kind).gvk.version,
                         "served": resource_info(kind).served,
+                        "additionalPrinterColumns": [
+                            {"name": column.name} for column in resource_info(kind).columns
+                        ],
                         "subresources": {"status": {}} if has_status(kind) else {},
                         "schema": {"openAPIV3Schema": schema_of(kind)},
                     }
@@ -312,4 +329,4 @@ def _certificates(names: APIServerNames, service: str, certificate: str) -> list
     ]
 
 
-__all__ = ["API_SERVICES", "ROLES", "SERVER", "APIServerNames", "add_api_server"]
+__all__ = ["API_SERVICES", "ROLES", "SERVER", "APIServerNames", "add_api_server", "served_definitions"]
