@@ -149,6 +149,15 @@ def add_templates(directory: Path) -> None:
     page = Resource(group="press", version="v1alpha1", kind="Page", scope="Cluster")
     create_api_from_templates(directory, sources / "chart", page)
     create_webhook(directory, page, validation=True)
+    create_webhook(directory, Resource(group="web", version="v1", kind="Site"), defaulting=True)
+    (sources / "site" / "values.yaml").unlink()
+    (sources / "site" / "values.schema.json").unlink()
+    (sources / "site" / "config.yaml.j2").write_text(
+        CHART["templates/config.yaml"].replace(".Release.N", "n")
+    )
+    text = Resource(group="web", version="v1", kind="Text")
+    create_api_from_templates(directory, sources / "site", text)
+    create_webhook(directory, text, validation=True)
     create_kubectl_plugin(directory, "page-list", kind="Page")
 
 
