@@ -289,6 +289,7 @@ def test_wrong_options(project: ShopProject, options: tuple[str, ...], message: 
     result = project.run("bundle", *options, exit_code=1)
     assert message in result.stderr
     assert not (project.directory / "bundle").exists()
+    assert not (project.directory / "config").exists()
 
 
 def test_lists_are_merged_by_their_names() -> None:
@@ -323,3 +324,4 @@ def test_extension_api_servers_are_not_supported(tmp_path: Path, monkeypatch: py
     result = project.run("bundle", "--version", "1.0.0", exit_code=1)
     assert "a bundle with an extension API server is not supported" in result.stderr
     assert not (tmp_path / "bundle").exists()
+    assert not (tmp_path / "config").exists()

@@ -168,6 +168,7 @@ def add_api_server(directory: Path) -> None:
     edit_project(directory, {"multigroup": True})
     create_apiserver(directory, Resource(group="stock", version="v1beta1", kind="App", scope="Cluster"))
     create_api(directory, Resource(group="staff", version="v1", kind="Cook"))
+    create_kubectl_plugin(directory, "pizza")
 
 
 def add_plugin(directory: Path) -> None:

@@ -9,8 +9,10 @@ import click
 
 from .groups import CommandGroup
 from .project_deployment import ProjectDeployment, image_option, write_file
+from .project_modules import relative_paths
 
 if TYPE_CHECKING:
+    from kubewright.manifests import ProjectSettings
     from kubewright.manifests.bundle import Bundle
 
 BUNDLE_COMMANDS: Final[dict[str, str]] = {"validate": "Check a bundle by the rules of OLM and of catalogs."}
@@ -78,6 +80,7 @@ def bundle_command(
     for warning in bundle.warnings:
         click.echo(f"Warning: {warning}", err=True)
     target = Path(directory)
+    _write_base(deployment.settings)
     for action, path in _write(bundle, target):
         click.echo(f"{action} {path}", err=True)
     report_findings(target, "text")
@@ -135,16 +138,10 @@ def _samples(directory: Path, generated: dict[str, str]) -> list[dict[str, Any]]
 
 
 def _base(path: Path) -> dict[str, Any]:
-    """Return the fields that the user sets; the file is created if it does not exist."""
+    """Return the fields that the user sets."""
     import yaml
 
-    from kubewright.manifests.bundle.files import BASE
-
     if not path.exists():
-        write_file(path, BASE)
-        click.echo(
-            f"wrote {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}", err=True
-        )
         return {}
     try:
         base = yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader)
@@ -153,6 +150,16 @@ def _base(path: Path) -> dict[str, Any]:
     if base is not None and not isinstance(base, dict):
         raise click.ClickException(f"{path} is not a map of the fields of a ClusterServiceVersion")
     return base or {}
+
+
+def _write_base(settings: ProjectSettings) -> None:
+    """Write the file for the fields of the user if it does not exist."""
+    from kubewright.manifests.bundle.files import BASE, BASE_FILE
+
+    path = settings.directory / settings.manifests.output / BASE_FILE
+    if not path.exists():
+        write_file(path, BASE)
+        click.echo(f"wrote {relative_paths(path)}", err=True)
 
 
 def _write(bundle: Bundle, directory: Path) -> list[tuple[str, Path]]:
