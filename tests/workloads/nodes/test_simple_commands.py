@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+from typing import Any
 
 import pytest
 from tests.workloads.nodes.simulated_cluster import SimulatedCluster
 
+from kubewright.api.unstructured import Unstructured
 from kubewright.cache.store import ObjectKey
 from kubewright.workloads.nodes.simple_commands import simple_command
 
@@ -51,10 +53,10 @@ def test_unknown_scripts(script: str) -> None:
 
 
 def test_commands_without_a_shell() -> None:
-    assert simple_command({"image": "busybox", "command": ["/bin/false"]}) == (0, 1, "", ())
-    assert simple_command({"image": "busybox", "command": ["sleep"], "args": ["5"]}) == (5, 0, "", ())
+    assert simple_command({"image": "busybox", "command": ["/bin/false"]}) == (0, 1, "", (), False)
+    assert simple_command({"image": "busybox", "command": ["sleep"], "args": ["5"]}) == (5, 0, "", (), False)
     assert simple_command({"image": "busybox", "command": ["echo", "$(NAME)"]}) is None
-    assert simple_command({"image": "registry.k8s.io/pause:3.10"}) == (math.inf, 0, "", ())
+    assert simple_command({"image": "registry.k8s.io/pause:3.10"}) == (math.inf, 0, "", (), False)
     assert simple_command({"image": "nginx:1"}) is None
 
 
@@ -94,4 +96,41 @@ async def test_exec_probe_that_fails(cluster: SimulatedCluster) -> None:
     assert (status["containerStatuses"][0]["ready"], status["containerStatuses"][0]["restartCount"]) == (
         False,
         0,
+    )
+
+
+async def test_variables_are_printed(cluster: SimulatedCluster) -> None:
+    await cluster.client.create(
+        Unstructured(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "settings", "namespace": "default"},
+                "data": {"colour": "blue"},
+            }
+        )
+    )
+    variables = [
+        {"name": "COLOUR", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "colour"}}},
+        {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": "BOTH", "value": "$(COLOUR)-$(POD_IP)"},
+    ]
+    container = {**shell("env"), "env": variables}
+    await cluster.create_pod("job", containers=[container], restartPolicy="Never")
+    status = await cluster.wait_for("job", lambda status: status["phase"] == "Succeeded")
+    run = cluster.nodes.workers[ObjectKey("default", "job")].containers[0].run
+    assert run is not None
+    lines = cluster.nodes.runtime.log(run).last_lines(100)
+    assert f"BOTH=blue-{status['podIP']}".encode() in lines
+
+
+async def test_missing_variables(cluster: SimulatedCluster) -> None:
+    variable = {"name": "COLOUR", "valueFrom": {"configMapKeyRef": {"name": "missing", "key": "colour"}}}
+    await cluster.create_pod("job", containers=[{**shell("env"), "env": [variable]}], restartPolicy="Never")
+
+    def reason(status: dict[str, Any]) -> object:
+        return (status["containerStatuses"][0]["state"].get("waiting") or {}).get("reason")
+
+    await cluster.wait_for(
+        "job", lambda s: "containerStatuses" in s and reason(s) == "CreateContainerConfigError"
     )

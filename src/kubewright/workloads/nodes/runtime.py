@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .commands import FileSystem
     from .container_state import ContainerState
     from .pod_worker import PodWorker
+    from .printed_environments import PrintedEnvironments
 
 
 class PodIdentity(NamedTuple):
@@ -277,14 +278,16 @@ class SimulatedRuntime:
     uses_images = True
     resumes = True
 
-    def __init__(self, clock: LoopClock) -> None:
+    def __init__(self, clock: LoopClock, environments: PrintedEnvironments | None = None) -> None:
+        """`environments` has the variables of containers that print them."""
         self._clock = clock
+        self._environments = environments
         self.exec_rules: list[_ExecRule] = []
         self.port_rules: list[_PortRule] = []
 
     def prepare(self, pod: Object, container: Object, wake: Callable[[], None]) -> bool:
-        """Return true: nothing has to be prepared."""
-        return True
+        """Read the variables of a container that prints them; nothing else has to be prepared."""
+        return self._environments is None or self._environments.prepare(pod, container, wake)
 
     def create_probes(self, worker: PodWorker) -> PodProbes:
         """Return probes with declared results."""
@@ -299,6 +302,8 @@ class SimulatedRuntime:
             raise ContainerStartError(behaviour.create_error)
         if behaviour.logs:
             self.log(run).write(behaviour.logs, self._clock.date())
+        if self._environments is not None and (text := self._environments.take(run)):
+            self.log(run).write(text, self._clock.date())
         count = behaviour.exit_count
         if behaviour.exit_after is not None and (count is None or run.attempt < count):
             result = ContainerExit(behaviour.exit_code, behaviour.exit_reason, behaviour.exit_message)
@@ -328,7 +333,9 @@ class SimulatedRuntime:
         """Do nothing: the file systems belong to the runs."""
 
     async def close(self) -> None:
-        """Do nothing: the kubelet cancels the timers."""
+        """Stop reading variables; the kubelet cancels the timers."""
+        if self._environments is not None:
+            await self._environments.close()
 
     def log(self, run: ContainerRun) -> ContainerLog:
         """Return the log of a run."""

@@ -1,8 +1,8 @@
 """What a container does whose command is simple enough to know without running it.
 
-Known are `true`, `false`, `sleep` and `echo`, and shell scripts (`sh -c`) of these, `exit`, `;`, `&&`, `||`,
-`while true; do ...; done` and output to the termination message file. Containers of the image `pause` run
-until they are stopped. Every other command is unknown, and the settings apply.
+Known are `true`, `false`, `sleep`, `echo` and `env`, and shell scripts (`sh -c`) of these, `exit`, `;`, `&&`,
+`||`, `while true; do ...; done` and output to the termination message file. Containers of the image `pause`
+run until they are stopped. Every other command is unknown, and the settings apply.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ class SimpleCommand(NamedTuple):
     output: str = ""
     files: tuple[tuple[str, str], ...] = ()
     """Content of files by path."""
+    prints_environment: bool = False
+    """Whether the variables of the container are written after the output."""
 
     def message(self, container: Object) -> str:
         """Return the termination message: a file, or the output after an error."""
@@ -99,10 +101,13 @@ class _Execution:
         self.output = ""
         self.files: dict[str, str] = {}
         self.ended = False
+        self.prints_environment = False
 
     @property
     def result(self) -> SimpleCommand:
-        return SimpleCommand(self.seconds, self.code, self.output, tuple(self.files.items()))
+        return SimpleCommand(
+            self.seconds, self.code, self.output, tuple(self.files.items()), self.prints_environment
+        )
 
     def run(self, words: list[str]) -> bool:
         """Apply one command; return whether it is known."""
@@ -115,6 +120,8 @@ class _Execution:
             if arguments and not arguments[0].isdecimal():
                 return False
             self.code, self.ended = int(arguments[0]) % 256 if arguments else self.code, True
+        elif name == "env" and not arguments:
+            self.code, self.prints_environment = 0, True
         elif name == "sleep":
             return self._sleep(arguments)
         elif name == "echo":

@@ -41,6 +41,7 @@ from .node_state import NodeState
 from .objects import NODE, POD, Object
 from .pod_control import PodControl
 from .pod_worker import PodWorker
+from .printed_environments import PrintedEnvironments
 from .runtime import ContainerRuntime, PodIdentity, SimulatedRuntime
 from .settings import SimulationSettings
 from .stages.engine import StageEngine
@@ -128,7 +129,11 @@ class SimulatedNodes:
         """The simulated nodes by name."""
         self.workers: dict[ObjectKey, PodWorker] = {}
         """The pods on simulated nodes."""
-        self.runtime: ContainerRuntime = runtime if runtime is not None else SimulatedRuntime(self.clock)
+        self.runtime: ContainerRuntime = (
+            runtime
+            if runtime is not None
+            else SimulatedRuntime(self.clock, PrintedEnvironments(registration.sender, self.workers))
+        )
         self.events = KubeletEvents(self.client, self.clock, self.settings)
         self.events.is_deferred = self._is_busy
         self.pods = PodControl(self)
