@@ -118,8 +118,8 @@ class Strategy:
     """Propagation policy of a delete without one; `Unsupported` for kinds without dependents."""
     ttl: int | None = None
     """Seconds until objects expire (events)."""
-    status_defaults_need_spec = False
-    """Whether defaults of the status depend on the spec, so that a status patch has to decode both."""
+    status_defaults_need_spec = True
+    """Whether defaults of the status may depend on the spec, so that a status patch has to decode both."""
     runs_in_worker = False
     """Whether hooks that are plain functions may run in a worker thread, for objects over 128 KiB: `default`,
     `validate`, `validate_update` and `warnings` must then use only their arguments."""

@@ -126,6 +126,7 @@ class KindStrategy(Strategy):
     """Whether `metadata.generation` counts changes."""
 
     runs_in_worker = True
+    status_defaults_need_spec = False
 
     def __init__(self, kind: Kind | None = None) -> None:
         """Initialize from a declaration, which overrides the options of the class."""
