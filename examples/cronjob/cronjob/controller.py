@@ -22,7 +22,7 @@ from kubewright.api.times import format_time, parse_time
 from kubewright.api.times import now as utc_now
 from kubewright.controller import generation_changed
 
-from .schedule import Schedule, ScheduleError
+from .schedule import ScheduleError, parse, runs
 from .v1 import GROUP, MOST_ACTIVE, ConcurrencyPolicy, CronJob, TemplateMetadata
 
 SCHEDULED_AT = f"{GROUP}/scheduled-at"
@@ -59,20 +59,20 @@ def plan(cron_job: CronJob, last: datetime | None, now: datetime) -> Plan:
     if spec.suspend:
         return Plan()
     try:
-        schedule = Schedule.parse(spec.schedule)
+        schedule = parse(spec.schedule)
     except ScheduleError as error:
-        return Plan(problem=("InvalidSchedule", f"the schedule cannot be read: {error}"))
+        return Plan(problem=("InvalidSchedule", f"use five fields or a name such as @hourly: {error}"))
     since = last or cron_job.metadata.creation_timestamp or now
     too_late = False
     if spec.starting_deadline_seconds is not None:
         earliest = now - timedelta(seconds=spec.starting_deadline_seconds)
         if earliest > since:
-            first = schedule.after(since)
+            first = schedule.next(since)
             too_late = first is not None and first <= earliest
             since = earliest
-    following = schedule.after(now)
+    following = schedule.next(now)
     due: datetime | None = None
-    for missed, run in enumerate(schedule.runs(since)):
+    for missed, run in enumerate(runs(schedule, since)):
         if run > now:
             break
         if missed >= MOST_MISSED:

@@ -13,7 +13,7 @@ from kubewright import Converter, ObjectMeta
 from kubewright.api import codec
 
 from . import v1, v2
-from .schedule import MACROS
+from .schedule import DESCRIPTORS
 
 V1_SPELLING = f"{v1.GROUP}/v1-schedule"
 """Annotation of v2 objects with the spelling of the schedule in v1."""
@@ -29,7 +29,7 @@ def text_of(parts: v2.CronSchedule) -> str:
 
 def parts_of(text: str) -> v2.CronSchedule:
     """Split a schedule into five fields; another number of fields becomes an invalid minute."""
-    fields = MACROS.get(text.strip(), text).split()
+    fields = DESCRIPTORS.get(text.strip(), text).split()
     if len(fields) != len(_FIELDS):
         return v2.CronSchedule(minute=text)
     return v2.CronSchedule(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kubewright import FieldError, ObjectMeta, Operator
 
 from . import v1, v2
-from .schedule import PARTS, Schedule, ScheduleError
+from .schedule import ScheduleError, parse
 
 LONGEST_NAME = 52
 """Names of Jobs are eleven characters longer than that of the CronJob; names are limited to 63."""
@@ -40,7 +40,7 @@ def check_v1(new: v1.CronJob, old: v1.CronJob | None) -> Iterable[FieldError]:
     """Return all validation errors of a v1 object."""
     yield from _check_name(new.metadata)
     try:
-        Schedule.parse(new.spec.schedule)
+        parse(new.spec.schedule)
     except ScheduleError as error:
         yield FieldError.invalid("spec.schedule", new.spec.schedule, str(error))
 
@@ -51,15 +51,17 @@ def check_v2(new: v2.CronJob, old: v2.CronJob | None) -> Iterable[FieldError]:
     schedule = new.spec.schedule
     fields = (schedule.minute, schedule.hour, schedule.day_of_month, schedule.month, schedule.day_of_week)
     wrong = False
-    for part, path, text in zip(PARTS, _PATHS, fields, strict=True):
+    for index, (path, text) in enumerate(zip(_PATHS, fields, strict=True)):
+        alone = ["*"] * len(fields)
+        alone[index] = text or "*"
         try:
-            part.parse(text or "*")
+            parse(" ".join(alone))
         except ScheduleError as error:
             wrong = True
             yield FieldError.invalid(f"spec.schedule.{path}", text, str(error))
     if not wrong:
         try:
-            Schedule.parse(" ".join(text or "*" for text in fields))
+            parse(" ".join(text or "*" for text in fields))
         except ScheduleError as error:
             yield FieldError.forbidden("spec.schedule", str(error))
 

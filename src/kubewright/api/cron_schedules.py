@@ -31,7 +31,7 @@ _FIELDS: tuple[tuple[int, int, dict[str, int]], ...] = (
     (1, 12, _MONTHS),
     (0, 6, _DAYS),
 )
-_DESCRIPTORS = {
+DESCRIPTORS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
     "@monthly": "0 0 1 * *",
@@ -40,6 +40,7 @@ _DESCRIPTORS = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
+"""Names of common schedules."""
 _YEARS = 5
 """A schedule without a time in this many years, such as 31 February, has none."""
 
@@ -143,9 +144,9 @@ def parse_schedule(text: str) -> Schedule:
     if text.startswith("@every "):
         return _parse_interval(text)
     if text.startswith("@"):
-        if text not in _DESCRIPTORS:
+        if text not in DESCRIPTORS:
             raise ScheduleError(f"unrecognized descriptor: {text}")
-        text = _DESCRIPTORS[text]
+        text = DESCRIPTORS[text]
     fields = text.split()
     if len(fields) != len(_FIELDS):
         raise ScheduleError(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
@@ -220,4 +221,12 @@ def _number(text: str, names: dict[str, int]) -> int:
     return number
 
 
-__all__ = ["CronSchedule", "IntervalSchedule", "Schedule", "ScheduleError", "load_zone", "parse_schedule"]
+__all__ = [
+    "DESCRIPTORS",
+    "CronSchedule",
+    "IntervalSchedule",
+    "Schedule",
+    "ScheduleError",
+    "load_zone",
+    "parse_schedule",
+]

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from .kind_options import plural_option, scope_option
 from .project_changes import find_project, generate_manifests, output_option, print_changes, scaffold_errors
 
 
@@ -15,14 +16,8 @@ from .project_changes import find_project, generate_manifests, output_option, pr
 @click.option("--group", default="", help="API group without the domain of the project, such as store.")
 @click.option("--version", default="", help="API version, such as v1 or v1alpha1.")
 @click.option("--kind", default="", help="Kind in CamelCase, such as Shop.")
-@click.option("--plural", default="", help="Name of the resource.  [default: the plural of the kind]")
-@click.option(
-    "--scope",
-    type=click.Choice(["Namespaced", "Cluster"]),
-    default="Namespaced",
-    show_default=True,
-    help="Whether objects are in a namespace.",
-)
+@plural_option
+@scope_option
 @click.option(
     "--resource/--no-resource",
     "own",

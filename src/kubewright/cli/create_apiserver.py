@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from .kind_options import plural_option, scope_option
 from .project_changes import find_project, generate_manifests, output_option, print_changes, scaffold_errors
 
 
@@ -13,14 +14,8 @@ from .project_changes import find_project, generate_manifests, output_option, pr
 @click.option("--group", default="", help="API group without the domain of the project, such as store.")
 @click.option("--version", required=True, help="API version, such as v1 or v1alpha1.")
 @click.option("--kind", required=True, help="Kind in CamelCase, such as Shop.")
-@click.option("--plural", default="", help="Name of the resource.  [default: the plural of the kind]")
-@click.option(
-    "--scope",
-    type=click.Choice(["Namespaced", "Cluster"]),
-    default="Namespaced",
-    show_default=True,
-    help="Whether objects are in a namespace.",
-)
+@plural_option
+@scope_option
 @click.option("--manifests/--no-manifests", "generates", default=True, help="Whether to generate config.")
 @output_option
 def create_apiserver_command(generates: bool, output: str, **options: Any) -> None:

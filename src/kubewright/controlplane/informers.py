@@ -250,10 +250,6 @@ class Informers:
         """Call `callback` with the resources that were added to or removed from the server."""
         self._resource_callbacks.append(callback)
 
-    def remove_resource_callback(self, callback: ResourceCallback) -> None:
-        """Stop calling a callback."""
-        self._resource_callbacks.remove(callback)
-
     async def stop(self) -> None:
         """Stop following storage."""
         if self in self.dispatcher.listeners:

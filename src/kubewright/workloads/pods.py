@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,12 +20,26 @@ from kubewright.cache.indexes import OWNER
 from kubewright.cache.store import CacheEntry, ObjectChange, ObjectKey
 
 if TYPE_CHECKING:
+    from kubewright.api.meta import ObjectReference
     from kubewright.cache import Cache
     from kubewright.cache.informer import Informer
 
 POD = GroupVersionKind("", "v1", "Pod")
 ORPHAN = ""
 """Value of the owner index for objects without a controller."""
+
+
+def pod_reference(metadata: dict[str, Any]) -> ObjectReference:
+    """Return the reference of events about a pod with this metadata."""
+    from kubewright.api.meta import ObjectReference
+
+    return ObjectReference(
+        api_version="v1",
+        kind="Pod",
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+    )
 
 
 class OwnerSummary(msgspec.Struct, gc=False, rename="camel"):

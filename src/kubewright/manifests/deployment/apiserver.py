@@ -25,6 +25,7 @@ from kubewright.schema.generation.errors import DeclarationError, Problem
 from kubewright.schema.generation.from_types import schema_of
 
 from . import manager, network, permissions
+from .containers import container_limits, http_probe, pod_security_context
 from .names import DeploymentNames, Manifest, service_hosts
 from .samples import sample, sample_file
 from .webhooks import INJECT_CA
@@ -231,7 +232,7 @@ def _pod(
     environment = [{"name": name, "value": value} for name, value in {**variables, **deployment.env}.items()]
     mounts: list[Manifest] = [{"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108 - a volume of the pod
     volumes: list[Manifest] = [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}]
-    security: Manifest = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    security = pod_security_context()
     if issued:
         mounts.append({"name": "certificates", "mountPath": CERTIFICATES, "readOnly": True})
         volumes.append({"name": "certificates", "secret": {"secretName": names.certificate_secret}})
@@ -250,17 +251,9 @@ def _pod(
         container["env"] = environment
     container |= {
         "ports": [{"name": "https", "containerPort": PORT}],
-        "livenessProbe": _probe("/livez", delay=15, period=20),
-        "readinessProbe": _probe("/readyz", delay=2, period=10),
-        "resources": {
-            "limits": {"cpu": "500m", "memory": "256Mi"},
-            "requests": {"cpu": "10m", "memory": "96Mi"},
-        },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "livenessProbe": http_probe("/livez", "https", delay=15, period=20, scheme="HTTPS"),
+        "readinessProbe": http_probe("/readyz", "https", delay=2, period=10, scheme="HTTPS"),
+        **container_limits(),
         "volumeMounts": mounts,
     }
     return {
@@ -269,11 +262,6 @@ def _pod(
         "containers": [container],
         "volumes": volumes,
     }
-
-
-def _probe(path: str, *, delay: int, period: int) -> Manifest:
-    action = {"path": path, "port": "https", "scheme": "HTTPS"}
-    return {"httpGet": action, "initialDelaySeconds": delay, "periodSeconds": period}
 
 
 def _api_services(

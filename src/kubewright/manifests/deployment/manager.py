@@ -11,6 +11,7 @@ from typing import Any
 from kubewright.manifests.project import OperatorReference
 from kubewright.manifests.settings import ProjectSettings
 
+from .containers import container_limits, http_probe, pod_security_context
 from .names import (
     METRICS_CERTIFICATE_SECRET,
     METRICS_CERTIFICATES,
@@ -40,7 +41,7 @@ def manager_deployment(
         "serviceAccountName": names.manager,
         # Running reconciles have 30 seconds to finish.
         "terminationGracePeriodSeconds": 40,
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "securityContext": pod_security_context(),
         "containers": [_container(settings, reference, webhooks=webhooks)],
         "volumes": [
             {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
@@ -126,25 +127,9 @@ def _container(settings: ProjectSettings, reference: OperatorReference, *, webho
         container["env"] = environment
     container |= {
         "ports": ports,
-        "livenessProbe": {
-            "httpGet": {"path": "/healthz", "port": "probes"},
-            "initialDelaySeconds": 15,
-            "periodSeconds": 20,
-        },
-        "readinessProbe": {
-            "httpGet": {"path": "/readyz", "port": "probes"},
-            "initialDelaySeconds": 5,
-            "periodSeconds": 10,
-        },
-        "resources": {
-            "limits": {"cpu": "500m", "memory": "256Mi"},
-            "requests": {"cpu": "10m", "memory": "96Mi"},
-        },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "livenessProbe": http_probe("/healthz", "probes", delay=15, period=20),
+        "readinessProbe": http_probe("/readyz", "probes", delay=5, period=10),
+        **container_limits(),
         "volumeMounts": [
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a volume of the pod
             *(

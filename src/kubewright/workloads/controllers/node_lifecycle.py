@@ -26,6 +26,7 @@ from kubewright.cache.store import ObjectChange
 from kubewright.client import patches
 from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager
+from kubewright.workloads.pods import pod_reference
 
 Object = dict[str, Any]
 
@@ -208,13 +209,7 @@ class NodeLifecycle:
                 )
             except NotFound:
                 continue
-            about = ObjectReference(
-                api_version="v1",
-                kind="Pod",
-                namespace=metadata["namespace"],
-                name=metadata["name"],
-                uid=metadata["uid"],
-            )
+            about = pod_reference(metadata)
             self.manager.recorder.event(about, "Warning", "NodeNotReady", "Node is not ready")
 
     async def _pods_of(self, node: str) -> list[Object]:

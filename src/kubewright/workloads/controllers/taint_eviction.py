@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kubewright.api.codec import decode, decoder
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.meta import ObjectReference, Preconditions
+from kubewright.api.meta import Preconditions
 from kubewright.api.objects import Struct
 from kubewright.api.times import format_time
 from kubewright.cache.store import ObjectChange, ObjectKey
@@ -20,6 +20,7 @@ from kubewright.client import patches
 from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager
 from kubewright.workloads.nodes.node_state import tolerates
+from kubewright.workloads.pods import pod_reference
 
 Object = dict[str, Any]
 
@@ -134,13 +135,7 @@ class TaintEviction:
 
     def _event(self, pod: Object, message: str) -> None:
         metadata = pod["metadata"]
-        about = ObjectReference(
-            api_version="v1",
-            kind="Pod",
-            namespace=metadata["namespace"],
-            name=metadata["name"],
-            uid=metadata["uid"],
-        )
+        about = pod_reference(metadata)
         self.manager.recorder.event(about, "Normal", "TaintManagerEviction", message)
 
 

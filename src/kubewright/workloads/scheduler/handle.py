@@ -12,12 +12,9 @@ from kubewright.api.core.v1 import Pod
 from kubewright.client import Client
 
 from .cache import Snapshot
-from .cycle_state import CycleState
 from .listers import Lister, StaticLister
-from .node_info import NodeInfo
 from .nominator import Nominator
 from .pod_info import PodInfo
-from .status import Status
 from .waiting_pods import WaitingPods
 
 if TYPE_CHECKING:
@@ -52,13 +49,9 @@ class Handle:
     activate: Callable[[Iterable[PodInfo]], None] = lambda pods: None
     """Move pending pods to the active queue without waiting for an event or backoff."""
     framework: Framework | None = None
+    """The plug-ins of the profile."""
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def filter_node(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Run all Filter plug-ins of the profile for a node, with its nominated pods."""
-        assert self.framework is not None
-        return self.framework.filter_with_nominated_pods(state, pod, node)
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine; the scheduler waits for it when it stops."""

@@ -26,6 +26,7 @@ from kubewright.workloads.pod_metrics import MetricNotFound, MetricsSource, tota
 
 from .replica_calculation import (
     MetricError,
+    PodGroups,
     Tolerance,
     average,
     group_pods,
@@ -139,14 +140,7 @@ class MetricProposals:
         if target.average_value is not None:
             wanted = target.average_value.as_int(-3)
             usage = average(values)
-            replicas = replicas_by_ratio(
-                self.spec_replicas,
-                values,
-                groups,
-                self._tolerance,
-                ratio_of=lambda metrics: average(metrics) / wanted,
-                fallback=lambda name: wanted,
-            )
+            replicas = self._replicas_by_average(values, groups, wanted)
             description = f"{resource} resource"
         elif target.average_utilization is not None:
             requests = pod_requests(pods, resource, container)
@@ -178,6 +172,17 @@ class MetricProposals:
             )
         return Proposal(replicas, description, status)
 
+    def _replicas_by_average(self, values: dict[str, int], groups: PodGroups, wanted: int) -> int:
+        """Return the replicas at which the pods have the average `wanted`."""
+        return replicas_by_ratio(
+            self.spec_replicas,
+            values,
+            groups,
+            self._tolerance,
+            ratio_of=lambda metrics: average(metrics) / wanted,
+            fallback=lambda name: wanted,
+        )
+
     async def _pods(self, metric: MetricIdentifier, target: MetricTarget) -> Proposal:
         name, selector = metric.name or "", _metric_selector(metric)
         values = {}
@@ -192,14 +197,7 @@ class MetricProposals:
             raise MetricError("did not receive metrics for targeted pods (pods might be unready)")
         wanted = (target.average_value or Quantity(1)).as_int(-3)
         usage = average(values)
-        replicas = replicas_by_ratio(
-            self.spec_replicas,
-            values,
-            groups,
-            self._tolerance,
-            ratio_of=lambda metrics: average(metrics) / wanted,
-            fallback=lambda pod_name: wanted,
-        )
+        replicas = self._replicas_by_average(values, groups, wanted)
         current = MetricValueStatus(average_value=_milli(usage))
         status = MetricStatus(type="Pods", pods=PodsMetricStatus(metric=metric, current=current))
         return Proposal(replicas, f"pods metric {name}", status)
