@@ -40,8 +40,11 @@ SLICE = 200
 """Objects that are decoded or encoded before other tasks of the event loop run: about 5 ms of a Table."""
 
 
-_JOIN_SLICE = 20_001
-"""Pieces of a list of stored bytes that are collected before other tasks run; odd, as their number is."""
+_JOIN_SLICE = 1_000
+"""Stored objects of a list that are joined before other tasks run: about 2 ms."""
+
+_COPY_LIMIT = 1_024
+"""Bytes of a stored object up to which a list copies it: a reference to it would take as much memory."""
 
 
 class UndecodableObject(InternalError):
@@ -203,24 +206,19 @@ class Representation:
             pieces = await self._joined(items, metadata)
             if pieces is not None:
                 return pieces
-        if len(items) <= SLICE:
+        sorts = self._table is not None and self._table.order is not None
+        if len(items) <= SLICE or sorts:
             objects = await self.objects_async([(item.value, item.mod_revision) for item in items])
             return self.dump_list(objects, metadata)
-        objects = []
-        for at in range(0, len(items), SLICE):
-            part = [(item.value, item.mod_revision) for item in items[at : at + SLICE]]
-            objects += await self.objects_async(part)
-            await asyncio.sleep(0)
-        return await self._dump_in_slices(objects, metadata)
+        return await self._dump_in_slices(items, metadata)
 
-    async def _dump_in_slices(self, objects: list[Object], metadata: Object) -> Pieces:
-        """Encode a long list as `dump_list` does, in slices."""
-        if self._table is not None:
-            objects = self._table.sorted(objects)
+    async def _dump_in_slices(self, items: Sequence[KeyValue], metadata: Object) -> Pieces:
+        """Encode a long list as `dump_list` does, in slices; each is decoded when its turn comes."""
         field = b"rows" if self._table is not None else b"items"
         pieces: Pieces = []
-        for at in range(0, len(objects), SLICE):
-            whole = self.dump_list(objects[at : at + SLICE], metadata)
+        for at in range(0, len(items), SLICE):
+            part = [(item.value, item.mod_revision) for item in items[at : at + SLICE]]
+            whole = self.dump_list(await self.objects_async(part), metadata)
             # The list is the last field of the object.
             start, end = whole.index(b',"%b":[' % field) + len(field) + 5, whole.rindex(b"]")
             pieces.append(whole[:start] if not pieces else b",")
@@ -257,25 +255,36 @@ class Representation:
         )
 
     async def _joined(self, items: Sequence[KeyValue], metadata: Object) -> Pieces | None:
-        """Return a list of stored bytes without copying them; `None` if some objects have to be decoded."""
+        """Return a list of stored bytes; `None` if some objects have to be decoded.
+
+        Long objects are not copied, so that a client that reads slowly does not multiply them in memory.
+        """
         prefix, cut, head = self._prefix, self._cut, self._item_prefix
         newer_than = self.resource.schema_revision
-        pieces: Pieces = [
+        pieces: Pieces = []
+        joined = [
             b'{"kind":%b,"apiVersion":%b,"metadata":%b,"items":['
             % (encode(self.resource.list_kind), encode(self.api_version), encode(metadata))
         ]
-        # Two pieces per object follow.
-        add, before = pieces.append, head
-        after = b"," + head
-        for _, value, _, revision in items:
-            if revision <= newer_than or not value.startswith(prefix):
-                return None
-            add(b'%b"resourceVersion":"%d",' % (before, revision))
-            add(memoryview(value)[cut:])
-            before = after
-            if len(pieces) % _JOIN_SLICE == 0:
+        before, after = head, b"," + head
+        for at in range(0, len(items), _JOIN_SLICE):
+            if at:
+                pieces.append(b"".join(joined))
+                joined = []
                 await asyncio.sleep(0)
-        add(b"]}\n")
+            for _, value, _, revision in items[at : at + _JOIN_SLICE]:
+                if revision <= newer_than or not value.startswith(prefix):
+                    return None
+                joined.append(b'%b"resourceVersion":"%d",' % (before, revision))
+                before = after
+                if len(value) <= _COPY_LIMIT:
+                    joined.append(value[cut:])
+                else:
+                    pieces.append(b"".join(joined))
+                    pieces.append(memoryview(value)[cut:])
+                    joined = []
+        joined.append(b"]}\n")
+        pieces.append(b"".join(joined))
         return pieces
 
     def event(self, type_: str, obj: Object, *, first: bool = False) -> bytes:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class TablePrinter:
-    """Converts objects of one version to Tables."""
+    """Converts objects of one version to Tables, with rows in `order` (`None`: as given)."""
 
     def __init__(self, resource: Resource, version: Version, include: str) -> None:
         self.include = include
-        self._order = resource.strategy.row_order
+        self.order = resource.strategy.row_order
         self._hidden_annotation = resource.strategy.table_hidden_annotation
         self._conditions = resource.strategy.row_conditions
         self._no_rows: list[Object] | None
@@ -78,15 +78,12 @@ class TablePrinter:
         empty = [None] * (len(self.definitions) - 1)
         return {"cells": ["", *empty], "object": partial if self.include != "None" else None}
 
-    def sorted(self, objects: list[Object]) -> list[Object]:
-        """Return objects in the order of their rows."""
-        return objects if self._order is None else sorted(objects, key=self._order)
-
     def table(
         self, objects: list[Object], metadata: Object, version: str = "v1", *, with_columns: bool = True
     ) -> Object:
         """Return a Table of objects."""
-        objects = self.sorted(objects)
+        if self.order is not None:
+            objects = sorted(objects, key=self.order)
         return {
             "kind": "Table",
             "apiVersion": f"meta.k8s.io/{version}",

@@ -268,6 +268,8 @@ class PiecewiseResponse(_SentResponse):
                 await self._write(b"".join(batch), stall_timeout)
                 batch.clear()
                 size = 0
+                # A client that reads as fast as this writes never pauses the connection.
+                await asyncio.sleep(0)
         if batch:
             await self._write(b"".join(batch), stall_timeout)
 

@@ -235,6 +235,7 @@ class HTTPResponse:
 
     __slots__ = (
         "_body",
+        "_pieces_length",
         "content_type",
         "headers",
         "pieces",
@@ -262,6 +263,7 @@ class HTTPResponse:
         self._body: bytes | None = body if pieces is None else None
         self.pieces = pieces
         """A long body in parts, which can be written without joining them; `body` joins them."""
+        self._pieces_length = -1
         self.content_type = content_type
         self.headers: dict[str, str | list[str]] = headers if headers is not None else {}
         self.stream = stream
@@ -288,7 +290,11 @@ class HTTPResponse:
     @property
     def length(self) -> int:
         """The length of the body."""
-        return sum(map(len, self.pieces)) if self.pieces is not None else len(self.body)
+        if self.pieces is None:
+            return len(self.body)
+        if self._pieces_length < 0:
+            self._pieces_length = sum(map(len, self.pieces))
+        return self._pieces_length
 
     def __repr__(self) -> str:
         return f"Response({self.status}, {self.length} bytes)"
