@@ -131,6 +131,25 @@ def test_history_rules() -> None:
     assert grown(History(min_events=40, max_bytes=2000)).compaction_due(0.0) == 80, "bytes are bounded always"
 
 
+def test_lists_of_replaced_revisions_expire_while_watches_can_resume() -> None:
+    """A continue token of a server with few writes is valid for `seconds`, as with kube-apiserver on etcd."""
+    from kubewright.storage.keyspace import Keyspace
+
+    space = Keyspace(History(seconds=300.0, min_events=1_000))
+    space.apply(StorageEvent("put", "/k", b"a", None, 1, 1))
+    space.mark(0.0)
+    space.compaction_due(1_000.0)
+    space.check_revision(1)  # still current
+    space.apply(StorageEvent("put", "/k", b"b", space.live["/k"], 1, 2))
+    space.mark(1_000.0)
+    space.compaction_due(1_299.0)
+    space.check_revision(1)
+    assert space.compaction_due(1_300.0) == 0
+    with pytest.raises(Compacted):
+        space.check_revision(1)
+    assert [event.revision for event in space.events_after(1, "/")] == [2]
+
+
 async def test_slow_watcher_reads_from_the_log(local: Callable[..., LocalStorage]) -> None:
     count = QUEUE_LIMIT + 100
     async with local() as store:

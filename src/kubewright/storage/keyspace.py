@@ -35,7 +35,8 @@ class History:
 
     An event is removed once it is older than `seconds` and followed by more than `min_events`, or earlier
     when the log exceeds `max_events`. `max_bytes` bounds the replaced values in any case: of large objects
-    there are fewer than `min_events`.
+    there are fewer than `min_events`. The events in addition to those of the last `seconds` are for watches
+    that resume; lists at a revision that was replaced more than `seconds` ago raise `Compacted`.
     """
 
     seconds: float = 300.0
@@ -111,6 +112,7 @@ class Keyspace:
     def __init__(self, history: History) -> None:
         self.revision = 0
         self.compacted = 0
+        self._list_expired = 0
         self.live: dict[str, KeyValue] = {}
         self._history = history
         self._keys = SortedKeys()
@@ -191,11 +193,12 @@ class Keyspace:
         return [event for event in self._log[at:] if event.key.startswith(prefix)]
 
     def check_revision(self, revision: int) -> None:
-        """Raise unless the state at `revision` can be read."""
+        """Raise unless the state at `revision` can be listed."""
         if revision > self.revision:
             raise FutureRevision(revision, self.revision)
-        if revision and revision < self.compacted:
-            raise Compacted(revision, self.compacted)
+        oldest = max(self.compacted, self._list_expired)
+        if revision and revision < oldest:
+            raise Compacted(revision, oldest)
 
     def watch(self, prefix: str, revision: int) -> KeyspaceWatch:
         """See `Storage.watch`."""
@@ -239,6 +242,7 @@ class Keyspace:
         due = self.compacted
         while self._marks and self._marks[0][0] <= now - rules.seconds:
             due = max(due, self._marks.popleft()[1])
+        self._list_expired = max(self._list_expired, due)
         at = bisect_right(self._log, due, key=_revision_of)
         at = max(at, len(self._log) - rules.max_events)
         at = max(0, min(at, len(self._log) - rules.min_events))
