@@ -17,6 +17,7 @@ This package exports the names that most operators need. Its packages, each of w
 - `kubewright.controlplane`: an embedded Kubernetes control plane
 - `kubewright.extension`: extension API servers as applications
 - `kubewright.testing`: test servers, fake time, permission checks
+- `kubewright.explore`: systematic exploration of faults, which finds bugs of operators
 - `kubewright.scaffold`: projects, their templates, and types from existing CRDs
 """
 

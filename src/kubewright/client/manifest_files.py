@@ -67,12 +67,13 @@ def _read(path: Path) -> bytes:
 
 
 def _objects(source: str, text: bytes) -> Iterator[ManifestObject]:
-    for number, document in enumerate(_documents(source, text), start=1):
+    for number, document in enumerate(parse_documents(source, text), start=1):
         if document is not None:
             yield from _expand(f"{source}: document {number}", document)
 
 
-def _documents(source: str, text: bytes) -> list[Any]:
+def parse_documents(source: str, text: bytes) -> list[Any]:
+    """Return the documents of YAML or JSON text, with limits on its size; `source` is for error messages."""
     if len(text) > MAX_BYTES:
         raise ManifestError(f"{source} is larger than {MAX_BYTES >> 20} MiB")
     try:
@@ -104,4 +105,4 @@ def _expand(source: str, document: Any) -> Iterator[ManifestObject]:
         yield from _expand(f"{source}: items[{index}]", item)
 
 
-__all__ = ["ManifestObject", "read_manifests"]
+__all__ = ["ManifestObject", "parse_documents", "read_manifests"]
