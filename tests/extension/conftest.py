@@ -11,7 +11,16 @@ import pytest
 from kubewright.client import ClusterConfig
 from kubewright.testing import TestServer, server_kinds, start_test_server
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "restaurant"))
+EXAMPLES = Path(__file__).parents[2] / "examples"
+for example in (
+    "exec_subresource",
+    "ip_allocator",
+    "metrics_adapter",
+    "metrics_server",
+    "restaurant",
+    "wardle",
+):
+    sys.path.insert(0, str(EXAMPLES / example))
 
 
 @pytest.fixture

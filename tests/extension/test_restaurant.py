@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,8 +25,9 @@ from restaurant import (
     app,
 )
 
+from .kubectl import Kubectl, requires_kubectl
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "restaurant"
-KUBECTL = shutil.which("kubectl")
 
 
 @asynccontextmanager
@@ -78,23 +77,9 @@ async def test_versions_defaults_validation_and_admission(cluster: TestServer) -
         assert names == {"double", "empty", "zero"}
 
 
-@pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed")
+@requires_kubectl
 async def test_kubectl(cluster: TestServer, tmp_path: Path) -> None:
-    kubeconfig = tmp_path / "kubeconfig"
-    assert cluster.config is not None
-    _write_kubeconfig(cluster, kubeconfig)
-
-    async def kubectl(*arguments: str) -> str:
-        process = await asyncio.create_subprocess_exec(
-            str(KUBECTL),
-            *arguments,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env={"KUBECONFIG": str(kubeconfig), "HOME": str(tmp_path)},
-        )
-        output, _ = await process.communicate()
-        return output.decode()
-
+    kubectl = Kubectl(cluster, tmp_path)
     async with open_restaurant(cluster):
         applied = await kubectl("apply", "--server-side", "-f", str(EXAMPLE / "sample.yaml"))
         assert applied.count("serverside-applied") == 2, applied
@@ -112,24 +97,3 @@ async def test_kubectl(cluster: TestServer, tmp_path: Path) -> None:
         )
         assert old == '["mozzarella","tomato"]'
         assert "deleted" in await kubectl("delete", "pizza", "--all")
-
-
-def _write_kubeconfig(server: TestServer, path: Path) -> None:
-    config = server.config
-    assert config is not None
-    if server.kind != "real":
-        path.write_bytes(Path(server.plane.kubeconfig).read_bytes())
-        return
-    assert config.ca is not None
-    authority = path.with_name("ca.crt")
-    authority.write_bytes(config.ca.read())
-    cluster = {"server": config.server, "certificate-authority": str(authority)}
-    content = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "test", "cluster": cluster}],
-        "users": [{"name": "test", "user": {"token": config.token}}],
-        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-        "current-context": "test",
-    }
-    path.write_text(yaml.safe_dump(content))

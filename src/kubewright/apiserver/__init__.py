@@ -19,6 +19,7 @@ Declare resources, add them to an `APIServer` and serve it over HTTPS:
 | `authentication`, `authorization`, `admission` | identity, permissions, plug-ins on writes |
 | `limits` | limits on concurrent use, fair by user |
 | `discovery`, `openapi`, `health`, `metrics`, `version_info` | what the server publishes about itself |
+| `streams` | commands and ports over WebSocket and SPDY |
 | `delegation` | authentication and authorization of an extension API server by its cluster |
 | `in_process` | client transport that calls the server without a network |
 """

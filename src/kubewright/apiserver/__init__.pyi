@@ -25,6 +25,10 @@ from .rest.store import ResourceStore as ResourceStore
 from .server import APIServer as APIServer
 from .strategy import Operation as Operation
 from .strategy import Strategy as Strategy
+from .streams.contract import ByteStream as ByteStream
+from .streams.contract import ProcessStreams as ProcessStreams
+from .streams.responses import ports_response as ports_response
+from .streams.responses import process_response as process_response
 from .subresource import ScaleSubresource as ScaleSubresource
 from .subresource import StatusSubresource as StatusSubresource
 from .subresource import Subresource as Subresource

@@ -14,6 +14,8 @@
 | `app` | `APIServerApp`: resources and the functions for them |
 | `functions` | declared functions and the arguments that they receive by type |
 | `strategy`, `admission`, `conversion`, `subresources`, `authorization` | how the server calls them |
+| `sessions`, `proxy` | what exec-like and proxy subresources talk to |
+| `permissions` | `Permissions`: custom verbs |
 | `rest` | `Rest`: resources whose objects come from another system |
 | `reader` | `ObjectReader`: cached reads of own objects and of objects of the cluster |
 | `settings` | what differs between a development machine and a cluster |

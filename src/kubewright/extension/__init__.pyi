@@ -1,6 +1,9 @@
 from .app import APIServerApp as APIServerApp
+from .permissions import Permissions as Permissions
+from .proxy import ProxyTarget as ProxyTarget
 from .reader import ObjectReader as ObjectReader
 from .rest import Rest as Rest
 from .runtime import RunningAPIServer as RunningAPIServer
 from .runtime import serve_app as serve_app
+from .sessions import ExecSession as ExecSession
 from .settings import APIServerSettings as APIServerSettings

@@ -10,7 +10,15 @@ from kubewright.api.errors import internal_error, invalid
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 from kubewright.webhook.review import Denied
 
-from .functions import Admission, DeclaredFunction, copy_changes, decode, field_errors, rejection
+from .functions import (
+    Admission,
+    DeclaredFunction,
+    copy_changes,
+    decode,
+    field_errors,
+    rejection,
+    with_user,
+)
 
 Object = dict[str, Any]
 
@@ -88,7 +96,7 @@ class DeclaredAdmission(AdmissionPlugin):
     async def _call(
         self, function: DeclaredFunction, objects: tuple[Any, ...], request: AdmissionAttributes
     ) -> Any:
-        values = {**self._values, "user": request.user, "request": request}
+        values = {**with_user(self._values, request.user), "request": request}
         try:
             return await function(objects, values)
         except Denied as denied:

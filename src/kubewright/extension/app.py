@@ -39,6 +39,8 @@ from . import rbac
 from .authorization import AuthorizeFunction
 from .functions import (
     ADMISSION_VALUES,
+    EXEC_VALUES,
+    PORT_VALUES,
     SUBRESOURCE_VALUES,
     VALIDATION_VALUES,
     Admission,
@@ -46,7 +48,13 @@ from .functions import (
     Validation,
 )
 from .settings import APIServerSettings
-from .subresources import FunctionSubresource
+from .subresources import (
+    DeclaredSubresource,
+    ExecSubresource,
+    FunctionSubresource,
+    PortSubresource,
+    ProxySubresource,
+)
 
 if TYPE_CHECKING:
     from kubewright.apiserver import APIServer, Resource, Strategy
@@ -75,7 +83,7 @@ class DeclaredResource:
     rest: Rest[Any] | None = None
     defaults: dict[str, list[tuple[type[MetaObject], Callable[[Any], object]]]] = field(default_factory=dict)
     validations: list[Validation] = field(default_factory=list)
-    subresources: list[FunctionSubresource] = field(default_factory=list)
+    subresources: list[DeclaredSubresource] = field(default_factory=list)
     converter: Converter | None = None
 
     @property
@@ -228,27 +236,89 @@ class APIServerApp:
         returns: GroupVersionKind | None = None,
         content_type: str = "text/plain; charset=utf-8",
         reads: Sequence[type[MetaObject]] = (),
+        requires: str = "",
     ) -> Callable[[F], F]:
         """Serve a subresource of existing objects: `function(obj)` returns the response.
 
         The response is a dict or a struct (JSON), text, an async iterator of text or bytes, or an
         `HTTPResponse` (WebSocket, tunnel). `verbs`: `get` serves GET, `create` POST, `update` PUT; a
         `SubresourceRequest` parameter has body, query and headers. With `streams`, admission sees CONNECT and
-        the request has no timeout. `returns` is the kind of the bodies, for discovery.
+        the request has no timeout. `returns` is the kind of the bodies, for discovery. `requires` is a custom
+        verb that users need on the object, besides the verb of the method on the subresource.
         """
-        declared = self._declared(kind)
         allowed = as_sequence("verbs", verbs)
         if unknown := sorted(set(allowed) - {"get", "create", "update", "patch", "delete"}):
             raise ValueError(f"unknown verbs {unknown}; use get, create, update, patch or delete")
+
+        def build(function: DeclaredFunction) -> DeclaredSubresource:
+            return FunctionSubresource(
+                name, function, requires, tuple(allowed), streams, returns, content_type
+            )
+
+        return self._subresource(kind, SUBRESOURCE_VALUES, build, reads)
+
+    def exec(
+        self,
+        kind: type[MetaObject],
+        name: str = "exec",
+        *,
+        reads: Sequence[type[MetaObject]] = (),
+        requires: str = "",
+    ) -> Callable[[F], F]:
+        """Serve a subresource with the streams of `kubectl exec`, over WebSocket and SPDY.
+
+        `function(obj, session)` reads and writes an `ExecSession` and returns the exit code; an exception is
+        reported to the client. It is cancelled when the client disconnects.
+        """
+        return self._subresource(
+            kind, EXEC_VALUES, lambda function: ExecSubresource(name, function, requires), reads
+        )
+
+    def port_forward(
+        self,
+        kind: type[MetaObject],
+        name: str = "portforward",
+        *,
+        reads: Sequence[type[MetaObject]] = (),
+        requires: str = "",
+    ) -> Callable[[F], F]:
+        """Serve a subresource with the streams of `kubectl port-forward`, over WebSocket and SPDY.
+
+        `function(obj, port, connection)` is called for each connection, with an `int` and a `ByteStream`.
+        """
+        return self._subresource(
+            kind, PORT_VALUES, lambda function: PortSubresource(name, function, requires), reads
+        )
+
+    def proxy(
+        self,
+        kind: type[MetaObject],
+        name: str = "proxy",
+        *,
+        reads: Sequence[type[MetaObject]] = (),
+        requires: str = "",
+    ) -> Callable[[F], F]:
+        """Forward the requests of a subresource, and of all paths below it, to another server.
+
+        `function(obj)` returns the base URL or a `ProxyTarget`; or an `HTTPResponse`, which is sent instead.
+        """
+        return self._subresource(
+            kind, SUBRESOURCE_VALUES, lambda function: ProxySubresource(name, function, requires), reads
+        )
+
+    def _subresource(
+        self,
+        kind: type[MetaObject],
+        values: Mapping[type, str],
+        build: Callable[[DeclaredFunction], DeclaredSubresource],
+        reads: Sequence[type[MetaObject]],
+    ) -> Callable[[F], F]:
+        declared = self._declared(kind)
         self._add_reads(reads)
 
         def register(function: F) -> F:
-            checked = DeclaredFunction(
-                kind, function, SUBRESOURCE_VALUES, role="subresource function", most=1
-            )
-            declared.subresources.append(
-                FunctionSubresource(name, checked, tuple(allowed), streams, returns, content_type)
-            )
+            checked = DeclaredFunction(kind, function, values, role="subresource function", most=1)
+            declared.subresources.append(build(checked))
             return function
 
         return register

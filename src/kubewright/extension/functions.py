@@ -17,22 +17,38 @@ from kubewright.api.meta import MetaObject
 from kubewright.apiserver.admission import AdmissionAttributes
 from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.strategy import Operation
+from kubewright.apiserver.streams.contract import ByteStream
 from kubewright.apiserver.subresource import SubresourceRequest
 from kubewright.client import Client
 from kubewright.manager.injection import InjectedFunction, describe, value_name
 from kubewright.webhook.review import Denied
 
+from .permissions import Permissions
 from .reader import ObjectReader
+from .sessions import ExecSession
 
 Object = dict[str, Any]
 
-READER, CLUSTER, LOG = "reader", "cluster", "log"
-_VALUES: dict[type, str] = {ObjectReader: READER, Client: CLUSTER, logging.Logger: LOG}
-VALIDATION_VALUES: dict[type, str] = {**_VALUES, User: "user", Operation: "operation"}
-ADMISSION_VALUES: dict[type, str] = {**_VALUES, User: "user", AdmissionAttributes: "request"}
-SUBRESOURCE_VALUES: dict[type, str] = {**_VALUES, User: "user", SubresourceRequest: "request"}
+READER, CLUSTER, LOG, SERVER, PROXY = "reader", "cluster", "log", "server", "proxy"
+_VALUES: dict[type, str] = {
+    ObjectReader: READER,
+    Client: CLUSTER,
+    logging.Logger: LOG,
+    User: "user",
+    Permissions: "permissions",
+}
+VALIDATION_VALUES: dict[type, str] = {**_VALUES, Operation: "operation"}
+ADMISSION_VALUES: dict[type, str] = {**_VALUES, AdmissionAttributes: "request"}
+SUBRESOURCE_VALUES: dict[type, str] = {**_VALUES, SubresourceRequest: "request"}
+EXEC_VALUES: dict[type, str] = {**SUBRESOURCE_VALUES, ExecSession: "session"}
+PORT_VALUES: dict[type, str] = {**SUBRESOURCE_VALUES, int: "port", ByteStream: "connection"}
 
 _ADVICE = "a value of another type can be a global of the module"
+
+
+def with_user(values: Mapping[str, Any], user: User) -> dict[str, Any]:
+    """Return the values of all functions with those of a request of a user."""
+    return {**values, "user": user, "permissions": Permissions(values[SERVER].authorizer, user)}
 
 
 class DeclaredFunction:

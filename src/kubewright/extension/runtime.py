@@ -32,7 +32,8 @@ from kubewright.storage.url import open_storage
 from .admission import DeclaredAdmission
 from .authorization import FunctionAuthorizer
 from .certificates import certificate_files, managed_certificates
-from .functions import CLUSTER, LOG, READER
+from .functions import CLUSTER, LOG, PROXY, READER, SERVER
+from .proxy import ProxyConnections
 from .reader import ObjectReader
 from .registration import Registration
 from .settings import PORT
@@ -79,13 +80,16 @@ async def serve_app(app: APIServerApp, cluster: Client | None) -> AsyncIterator[
             READER: None,
             CLUSTER: cluster,
             LOG: logging.getLogger(app.name),
+            PROXY: ProxyConnections(),
         }
+        stack.push_async_callback(values[PROXY].close)
         server = APIServer(
             open_storage(settings.storage),
             authenticator=access.authenticator if access is not None else None,
             authorizer=_authorizer(app, access),
             admission=[DeclaredAdmission(app.name, app.admissions, values)] if app.admissions else (),
         )
+        values[SERVER] = server
         backends = [(backend, server.add(resource)) for resource, backend in app.build(values)]
         for configure in app.configurations:
             configure(server)

@@ -11,7 +11,7 @@ from kubewright.api.field_errors import FieldError
 from kubewright.apiserver.strategy import MaybeAwait, Operation, Strategy
 from kubewright.webhook.review import Denied
 
-from .functions import DeclaredFunction, Validation, copy_changes, decode, field_errors, rejection
+from .functions import DeclaredFunction, Validation, copy_changes, decode, field_errors, rejection, with_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +87,7 @@ class DeclaredStrategy(Strategy):
             new = decode(obj, each.function.kind)
             if new is None:
                 return errors or self._mismatch(op, each.function, obj)
-            values = {**self.values, "user": op.user, "operation": op}
+            values = {**with_user(self.values, op.user), "operation": op}
             try:
                 returned = await each.function((new, decode(old, each.function.kind)), values)
             except Denied as denied:

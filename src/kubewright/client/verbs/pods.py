@@ -100,7 +100,7 @@ class PodVerbs(BaseClient):
             location = await self._locate_pod(pod, namespace)
             arguments = [("command", argument) for argument in command]
             has_stdin = stdin or input is not None
-            return await self._open_channels(location, "exec", container, has_stdin, tty, arguments)
+            return await self.open_channels(location, "exec", container, has_stdin, tty, arguments)
 
         return ExecCommand(connect, input, check, f"{command[0]!r} in pod {_pod_name(pod)}")
 
@@ -117,7 +117,7 @@ class PodVerbs(BaseClient):
 
         async def connect() -> WebSocketConnection:
             location = await self._locate_pod(pod, namespace)
-            return await self._open_channels(location, "attach", container, stdin, tty, [])
+            return await self.open_channels(location, "attach", container, stdin, tty, [])
 
         return ExecCommand(connect, None, False, f"attach to pod {_pod_name(pod)}")
 
@@ -186,7 +186,7 @@ class PodVerbs(BaseClient):
             return await self.locate("pods", pod, namespace)
         return await self.locate(pod, None, namespace)
 
-    async def _open_channels(
+    async def open_channels(
         self,
         location: ResourceLocation,
         subresource: str,
@@ -195,6 +195,7 @@ class PodVerbs(BaseClient):
         tty: bool,
         arguments: list[tuple[str, str]],
     ) -> WebSocketConnection:
+        """Open the channels of a command on a subresource."""
         options = [*arguments, ("stdout", "true"), ("stderr", "false" if tty else "true")]
         options += [(name, "true") for name, enabled in (("stdin", stdin), ("tty", tty)) if enabled]
         if container:

@@ -18,7 +18,11 @@ from kubewright.client.patches import Patch
 from .base import JSON, ResourceLocation
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kubewright.client.client import Client
+    from kubewright.client.streams.exec import ExecCommand
+    from kubewright.client.transport.interface import WebSocketConnection
 
 SubresourceT = TypeVar("SubresourceT", bound=MetaObject | Unstructured)
 
@@ -72,6 +76,29 @@ class SubresourceClient:
     async def patch(self, patch: Patch, as_: type[Any] = Unstructured, *, dry_run: bool = False) -> Any:
         """Patch the subresource."""
         return await self._send("patch", "PATCH", as_, patch.content_type, patch.body, dry_run)
+
+    def exec(
+        self,
+        command: Sequence[str] = (),
+        *,
+        input: bytes | None = None,
+        stdin: bool = False,
+        tty: bool = False,
+        check: bool = False,
+    ) -> ExecCommand:
+        """Connect to a subresource with standard streams: `await` returns the result, `async with` a session.
+
+        As `Client.exec`, for subresources other than `pods/exec`.
+        """
+        from kubewright.client.streams.exec import ExecCommand
+
+        async def connect() -> WebSocketConnection:
+            arguments = [("command", argument) for argument in command]
+            return await self._client.open_channels(
+                await self.locate(), self._subresource, "", stdin or input is not None, tty, arguments
+            )
+
+        return ExecCommand(connect, input, check, f"{' '.join(command) or self._subresource!r}")
 
     async def locate(self) -> ResourceLocation:
         """Return where the object is served."""

@@ -134,6 +134,10 @@ class Proxy:
                 max_msg_size=MESSAGE_LIMIT,
             )
         except aiohttp.WSServerHandshakeError as error:
+            # aiohttp discards the body; the same request without an upgrade is rejected in the same way.
+            rejected = await self._forward(request, address)
+            if rejected.status == error.status:
+                return rejected
             return HTTPResponse(
                 error.status, error.message.encode(), content_type="text/plain; charset=utf-8"
             )

@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from kubewright.apiserver.streams.contract import ByteStream, ProcessStreams, TerminalSize
+
 from .behaviour import ContainerBehaviour, PodSelector
 from .container_log import ContainerLog
 from .objects import LoopClock, Object
@@ -119,31 +121,6 @@ def _ignore_exit(result: ContainerExit) -> None:
     """Ignore the exit of a run that has already ended."""
 
 
-class TerminalSize(NamedTuple):
-    """Size of a terminal, in characters."""
-
-    columns: int
-    rows: int
-
-
-class ProcessStreams(Protocol):
-    """Standard input and output of a command, over any protocol."""
-
-    tty: bool
-
-    async def read_stdin(self) -> bytes:
-        """Return input; empty at its end."""
-
-    async def write_stdout(self, data: bytes) -> None:
-        """Write to standard output."""
-
-    async def write_stderr(self, data: bytes) -> None:
-        """Write to standard error."""
-
-    async def read_size(self) -> TerminalSize | None:
-        """Return the next size of the client's terminal; `None` if it does not change any more."""
-
-
 class CollectedStreams:
     """Streams of a command without a client: no input, and output in memory, up to a limit."""
 
@@ -167,16 +144,6 @@ class CollectedStreams:
 
     async def read_size(self) -> None:
         """Return no size: there is no terminal."""
-
-
-class ByteStream(Protocol):
-    """A connection to a port of a pod."""
-
-    async def receive(self) -> bytes:
-        """Return received bytes; empty at the end."""
-
-    async def send(self, data: bytes) -> None:
-        """Send bytes."""
 
 
 class ExecOutput(NamedTuple):

@@ -5,5 +5,5 @@ One local port serves all nodes. The API server connects to it through the Node 
 
 - `listener`: the port, which is open from the start and served after the first connection
 - `server`: paths and responses; `authentication`: clients; `statistics`: usage and metrics
-- `channels`: exec and port-forward over WebSockets; `spdy`: the same over SPDY/3.1
+- exec and port-forward over WebSockets and SPDY: `kubewright.apiserver.streams`
 """

@@ -28,6 +28,17 @@ from kubewright.apiserver.http.connection import WebSocketAdapter
 from kubewright.apiserver.http.messages import HTTPResponse, Query, Tunnel, WebSocket
 from kubewright.apiserver.http.tls import CertificateAuthority, server_context
 from kubewright.apiserver.http.upgrade import run_tunnel
+from kubewright.apiserver.streams.channels import (
+    PORT_PROTOCOL,
+    PORT_TUNNEL_PROTOCOL,
+    PROCESS_PROTOCOLS,
+    SPDY_PROCESS_PROTOCOLS,
+    WebSocketTunnel,
+    run_ports_on_spdy,
+    run_ports_on_websocket,
+    run_process_on_spdy,
+    run_process_on_websocket,
+)
 from kubewright.cache.store import ObjectKey
 from kubewright.workloads.nodes.container_log import LogOptions
 from kubewright.workloads.nodes.container_state import ContainerState
@@ -43,17 +54,6 @@ from kubewright.workloads.nodes.runtime import (
 
 from . import statistics
 from .authentication import KubeletAuthenticator
-from .channels import (
-    PORT_PROTOCOL,
-    PORT_TUNNEL_PROTOCOL,
-    PROCESS_PROTOCOLS,
-    SPDY_PROCESS_PROTOCOLS,
-    WebSocketTunnel,
-    run_ports_on_spdy,
-    run_ports_on_websocket,
-    run_process_on_spdy,
-    run_process_on_websocket,
-)
 from .pod_proxy import send_to_pod
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from kubewright.api import codec
 from kubewright.apiserver.http.messages import Tunnel, WebSocket
-from kubewright.workloads.nodes.runtime import ByteStream, ProcessStreams, TerminalSize
 
+from .contract import ByteStream, ProcessStreams, TerminalSize
 from .spdy import SpdyError, SpdySession, SpdyStream
 
 PROCESS_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io")
@@ -26,6 +26,9 @@ PORT_PROTOCOL: Final = "portforward.k8s.io"
 PORT_TUNNEL_PROTOCOL: Final = f"SPDY/3.1+{PORT_PROTOCOL}"
 STREAM_TIMEOUT: Final = 30.0
 """Seconds in which a client has to open the streams of a SPDY session."""
+
+FAILURE: Final = "error executing command in container"
+"""Beginning of the message about a command that could not run, as kubelets send it."""
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 
@@ -72,13 +75,13 @@ def parse_size(data: bytes) -> TerminalSize | None:
         return None
 
 
-async def _status_of(handler: ProcessHandler, streams: ProcessStreams) -> bytes:
+async def _status_of(handler: ProcessHandler, streams: ProcessStreams, failure: str) -> bytes:
     try:
         return exit_status(await handler(streams))
     except _DISCONNECTED:
         raise
     except Exception as error:
-        return failure_status(f"error executing command in container: {error}")
+        return failure_status(f"{failure}: {error}")
 
 
 class _WebSocketProcess:
@@ -120,11 +123,14 @@ class _WebSocketProcess:
 
 
 async def run_process_on_websocket(
-    socket: WebSocket, handler: ProcessHandler, *, tty: bool, stdin: bool
+    socket: WebSocket, handler: ProcessHandler, *, tty: bool, stdin: bool, failure: str = FAILURE
 ) -> None:
-    """Run a command over a WebSocket; it is cancelled when the client disconnects."""
+    """Run a command over a WebSocket; it is cancelled when the client disconnects.
+
+    `failure` begins the message about an exception of the handler.
+    """
     process = _WebSocketProcess(socket, tty=tty, stdin=stdin)
-    running = asyncio.ensure_future(_status_of(handler, process))
+    running = asyncio.ensure_future(_status_of(handler, process, failure))
     reading = asyncio.create_task(process.read())
     try:
         await asyncio.wait([running, reading], return_when=asyncio.FIRST_COMPLETED)
@@ -170,7 +176,12 @@ class _SpdyProcess:
 
 
 async def run_process_on_spdy(
-    tunnel: Tunnel, handler: ProcessHandler, *, expected: frozenset[str], tty: bool
+    tunnel: Tunnel,
+    handler: ProcessHandler,
+    *,
+    expected: frozenset[str],
+    tty: bool,
+    failure: str = FAILURE,
 ) -> None:
     """Run a command over a SPDY connection, after the client has opened the expected streams."""
     streams: dict[str, SpdyStream] = {}
@@ -186,7 +197,7 @@ async def run_process_on_spdy(
     try:
         async with asyncio.timeout(STREAM_TIMEOUT):
             await complete.wait()
-        running = asyncio.ensure_future(_status_of(handler, _SpdyProcess(streams, tty=tty)))
+        running = asyncio.ensure_future(_status_of(handler, _SpdyProcess(streams, tty=tty), failure))
         await asyncio.wait([running, session], return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             await streams["error"].send(running.result())
