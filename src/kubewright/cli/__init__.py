@@ -25,6 +25,7 @@ COMMANDS: Final[dict[str, str]] = {
     "backup": "Write a backup of a store.",
     "bundle": "Write a bundle for the Operator Lifecycle Manager, or validate one.",
     "build-installer": "Write one file with everything to deploy the operator.",
+    "dashboard": "Serve a web dashboard of a cluster.",
     "deploy": "Deploy the operator to a cluster, and prune what is no longer part of it.",
     "helm": "Write a Helm chart of the operator.",
     "install": "Install the CRDs of the project.",

@@ -1,0 +1,173 @@
+"""Web dashboard of a cluster and of the operators that are connected to it.
+
+    async with Client.connect() as client:
+        dashboard = Dashboard(client)
+        await dashboard.start()
+        print(dashboard.address)          # http://127.0.0.1:7860/?token=..., works once
+
+The server adds the credentials of its client to the requests of the page; the browser never receives them.
+The front end is built from `/dashboard` of the repository into `static/`.
+
+- `server`: `Dashboard`, the routes; `sessions`: tokens, cookies and the checks of every request
+- `assets`: the files of `static/`; `proxy`: `/k8s/`; `responses`: JSON responses and errors
+- `object_index`: metadata and health of all objects; `object_records`: one object of it
+- `overview`, `owner_tree`, `search`, `history`: views of it; `event_stream`: `/api/stream`
+- `traces`: spans of the connected operator; `access`: RBAC
+
+# HTTP interface
+
+Times are milliseconds since 1970 unless they are fields of Kubernetes objects. Durations are seconds. Errors
+of `/api` are `{"error": {"code": 404, "message": "..."}}`; those of `/k8s` are a `Status`. An absent value is
+`null` or an empty string, never a missing field.
+
+Every request except `GET /any/page?token=TOKEN` requires the session cookie; without it the response is 401,
+as JSON for `/api` and `/k8s`, as a page otherwise. A token is valid once, sets the cookie and redirects to
+the same page without the token. Requests other than GET and HEAD require `X-Kubewright-Dashboard: 1` and an
+`Origin` of this server, WebSockets the `Origin`. Pages have a Content-Security-Policy without inline scripts;
+`__CSP_NONCE__` in `index.html` is replaced by a nonce for `<style>` elements. Files of `static/` are served
+below `/static/` and `/`; every other path returns `index.html`, so that the front end can use paths as deep
+links.
+
+## `/k8s/<path>`
+
+The path and query of the Kubernetes API, without change: `GET /k8s/api/v1/pods?watch=true`. Watches and logs
+are streamed. `Accept` and `Content-Type` are forwarded, other headers are not. `exec`, `attach` and
+`portforward` are WebSockets with the subprotocol `v5.channel.k8s.io` (or `v4`; for `portforward`
+`v4.channel.k8s.io` or `v2.portforward...`, as the server offers). The `proxy` subresource is rejected: its
+responses are pages of others. With `--read-only`, only GET and HEAD are allowed, and no `exec`, `attach` or
+`portforward`.
+
+## `GET /api/info`
+
+    {"version": "0.1.0", "readOnly": false, "user": {"username": "kubernetes-admin", "groups": []},
+     "cluster": {"server": "https://127.0.0.1:6443", "context": "kind-kind", "version": "v1.36.4"},
+     "traces": true, "operators": ["guestbook"], "tracesMessage": "the reason, if traces is false"}
+
+## `GET /api/overview`
+
+    {"synced": true, "truncated": false, "namespaces": ["default"],
+     "kinds": [{"group": "apps", "version": "v1", "kind": "Deployment", "resource": "deployments",
+                "namespaced": true, "count": 3, "error": "", "custom": false,
+                "health": {"Current": 2, "InProgress": 1, "Failed": 0, "Terminating": 0, "Unknown": 0}}],
+     "unhealthy": [NODE, ...],
+     "warnings": [{"namespace": "default", "reason": "BackOff", "message": "...", "count": 3,
+                   "lastSeen": 1763254800000, "source": "kubelet",
+                   "object": {"group": "", "version": "v1", "kind": "Pod", "resource": "pods",
+                              "namespaced": true, "namespace": "default", "name": "a"}}]}
+
+`error` says why a kind cannot be read. `unhealthy` are at most 50 objects that are `Failed`, then
+`InProgress`. Warnings are newest first, at most 100.
+
+## `GET /api/tree?group=&version=&kind=&namespace=&name=`
+
+The owners of an object, up to the roots, and everything that it owns, down to the leaves.
+
+    {"root": "UID of the object, or null if it does not exist", "truncated": false, "synced": true,
+     "nodes": [NODE, ...]}
+    NODE = {"id": "UID", "apiVersion": "apps/v1", "group": "apps", "version": "v1", "kind": "ReplicaSet",
+            "resource": "replicasets", "namespaced": true, "namespace": "default", "name": "web-1",
+            "health": "Current|InProgress|Failed|Terminating|Unknown", "message": "1 of 3 replicas are ready",
+            "created": 1763254800000, "missing": false,
+            "owners": [{"id": "UID", "controller": true}]}
+
+An owner that does not exist is a node with `"missing": true` and health `Unknown`. `&whole=1` returns the
+whole tree of the roots, with siblings. At most 1000 nodes.
+
+## `GET /api/search?q=&limit=50`
+
+    {"total": 12, "truncated": false, "synced": true, "results": [NODE, ...], "kinds": [KIND, ...]}
+
+Words of `q` match the name, namespace, kind, resource and short names, in any order. `kinds` are the matching
+kinds, as in the overview.
+
+## `GET /api/history?group=&version=&kind=&namespace=&name=`
+
+The versions of an object since it was first requested here, oldest first, at most 50. The object is watched
+for as long as it is requested.
+
+    {"watching": true, "truncated": false,
+     "versions": [{"resourceVersion": "12", "time": 1763254800000, "type": "ADDED|MODIFIED|DELETED",
+                   "managers": ["guestbook"], "object": {...}}]}
+
+`managers` have changed fields since the previous version. Objects have no `managedFields`; values of Secrets
+are replaced by their length.
+
+## `GET /api/reconciles?controller=&kind=&namespace=&name=&errors=&limit=200`
+
+    {"traces": true, "controllers": ["guestbook"], "spans": [RECONCILE, ...]}           newest first
+    RECONCILE = {"id": "1f-7", "controller": "guestbook", "group": "webapp.my.domain", "version": "v1",
+                 "kind": "Guestbook", "namespace": "default", "name": "visitors", "request":
+                 "default/visitors", "queued": 1763254800000.1, "started": ..., "ended": ..., "wait": 0.002,
+                 "duration": 0.014, "priority": 0, "causes": [{"trigger": "watch|list|resync|own
+                 write|source|requeue|retry", "kind": "Deployment",
+                             "namespace": "default", "name": "visitors", "operation": "updated",
+                             "paths": ["spec.replicas"], "text": "Deployment default/visitors updated: ..."}],
+                 "reads": [CALL, ...], "writes": [CALL, ...],
+                 "result": "success|requeue_after|error|terminal|timeout|panic", "requeueAfter": null,
+                 "error": "", "traceback": "",
+                 "events": [{"type": "Warning", "reason": "...", "message": "...", "time": ...,
+                             "kind": "Guestbook", "namespace": "default", "name": "visitors"}]}
+    CALL = {"verb": "get", "resource": "deployments.apps", "subresource": "", "namespace": "default",
+            "name": "visitors", "cached": true, "status": 200, "error": "",
+            "offset": 0.001, "duration": 0.0001}
+
+## `GET /api/webhooks?path=&limit=200`
+
+    {"traces": true, "paths": ["/mutate-..."], "spans": [WEBHOOK, ...]}                 newest first
+    WEBHOOK = {"id": "1", "path": "/mutate-...", "type": "mutating|validating|conversion|other",
+               "operation": "CREATE", "group": "", "version": "", "kind": "", "namespace": "", "name": "",
+               "user": "kubernetes-admin", "dryRun": false, "started": ..., "duration": 0.001,
+               "code": 200, "allowed": true, "message": "", "warnings": [], "patch": [JSON patch operations],
+               "object": {...}, "oldObject": null, "response": {...}, "error": "", "traceback": ""}
+
+Bodies above 64 KiB are `null`. Values of Secrets are replaced by their length.
+
+## `GET /api/queues`
+
+    {"traces": true, "interval": 1.0,
+     "controllers": [{"name": "guestbook", "workers": 1, "depth": 0, "waiting": 0, "active": 0,
+                      "reconciles": 12, "errors": 1, "retries": 1, "failing": {"default/visitors": "error"},
+                      "series": {"time": [...], "depth": [...], "active": [...], "rate": [...],
+                                 "errorRate": [...], "latency": [...], "wait": [...]}}]}
+
+Series have one value per second, at most 300; rates are per second, `latency` and `wait` the mean duration of
+reconciles and of the time in the queue, or `null` in seconds without reconciles.
+
+## `GET /api/stream?overview=1&tree=group,version,kind,namespace,name&reconciles=1&webhooks=1&queues=1`
+
+Server-Sent Events. Data is JSON: `overview` and `tree` as above, at most two per second and complete,
+`reconcile` a RECONCILE, `webhook` a WEBHOOK, `queue` `{"time": ..., "controllers": [as above, without series,
+with the values of this second: "rate", "errorRate", "latency", "wait"]}`, `ready` once at the beginning. A
+client that reads too slowly misses spans, and receives `lost` with `{"spans": 12}`.
+
+## `GET /api/access?namespace=&subject=&system=`
+
+    {"subjects": [{"id": "User/jane", "kind": "User", "namespace": "", "name": "jane"}],
+     "bindings": [{"id": "RoleBinding/default/edit", "kind": "RoleBinding", "namespace": "default",
+                   "name": "edit", "subjects": ["User/jane"], "role": "ClusterRole/edit"}],
+     "roles": [{"id": "ClusterRole/edit", "kind": "ClusterRole", "namespace": "", "name": "edit",
+                "rules": [{"verbs": [], "apiGroups": [], "resources": [], "resourceNames": [],
+                           "nonResourceURLs": []}], "missing": false, "aggregated": false}]}
+
+Roles, bindings and subjects whose names begin with `system:` are left out unless `system=1`. Only roles that
+are bound are included.
+
+## `POST /api/access/why`
+
+    {"user": "jane", "groups": ["dev"], "verb": "get", "group": "", "resource": "pods", "subresource": "",
+     "namespace": "default", "name": "", "path": ""}
+
+`path` instead of `resource` for a non-resource URL; `"user": "system:serviceaccount:ns:name"` for a service
+account.
+
+    {"allowed": true, "reason": "as the authorizer of the cluster reports it", "source": "cluster|rbac",
+     "rules": [{"binding": "RoleBinding/default/edit", "role": "ClusterRole/edit", "index": 3, "rule":
+     {...}}], "nearest": [{"binding": "...", "role": "...", "index": 0, "rule": {...}, "differs": ["verb"]}],
+     "bindings": ["all bindings of the user that apply"], "advice": "what to grant, if it is denied"}
+
+Allowed with `--read-only`: it changes nothing.
+"""
+
+from kubewright.lazy import attach_stub
+
+__getattr__, __dir__ = attach_stub(__name__)

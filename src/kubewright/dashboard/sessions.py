@@ -1,0 +1,99 @@
+"""Who may use the dashboard: one-time tokens, session cookies, and checks against other web pages.
+
+The address that the command prints contains a token, which is valid once; it is exchanged for a session
+cookie. Pages of other sites cannot use that cookie: it is `HttpOnly` and `SameSite=Strict`, requests that
+change something need a header that a form cannot send and the `Origin` of this server, and the `Host` header
+must be a name of this server, so that another name that resolves to this machine (DNS rebinding) has no
+access.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+HEADER: Final = "X-Kubewright-Dashboard"
+"""Required in requests that can change something."""
+SESSION_SECONDS: Final = 12 * 3600.0
+MAX_SESSIONS: Final = 32
+SAFE_METHODS: Final = ("GET", "HEAD")
+
+
+class Sessions:
+    """The tokens that are not used yet, and the sessions."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._tokens: OrderedDict[bytes, None] = OrderedDict()
+        self._sessions: OrderedDict[bytes, float] = OrderedDict()
+
+    def new_token(self) -> str:
+        """Return a token that can be exchanged once."""
+        token = secrets.token_urlsafe(32)
+        self._tokens[_digest(token)] = None
+        while len(self._tokens) > MAX_SESSIONS:
+            self._tokens.popitem(last=False)
+        return token
+
+    def exchange(self, token: str) -> str | None:
+        """Return the cookie of a new session for a token, or `None` if the token is invalid or was used."""
+        digest = _digest(token)
+        found = next((each for each in self._tokens if hmac.compare_digest(each, digest)), None)
+        if found is None:
+            return None
+        del self._tokens[found]
+        cookie = secrets.token_urlsafe(32)
+        self._sessions[_digest(cookie)] = self._clock() + SESSION_SECONDS
+        while len(self._sessions) > MAX_SESSIONS:
+            self._sessions.popitem(last=False)
+        return cookie
+
+    def is_valid(self, cookie: str) -> bool:
+        """Whether a cookie belongs to a session that has not expired."""
+        digest = _digest(cookie)
+        expires = self._sessions.get(digest)
+        if expires is None:
+            return False
+        if expires < self._clock():
+            del self._sessions[digest]
+            return False
+        return True
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+class RequestChecks:
+    """Checks that a request comes from a page of this server."""
+
+    def __init__(self, hosts: Iterable[str], *, scheme: str) -> None:
+        """`hosts` are the accepted values of the Host header, with ports."""
+        self._hosts = frozenset(each.lower() for each in hosts)
+        self._origins = frozenset(f"{scheme}://{each}" for each in self._hosts)
+
+    def check_host(self, request: Any) -> str | None:
+        """Return why the Host header is not accepted, or `None`."""
+        host = request.headers.get("Host", "").lower()
+        if host in self._hosts:
+            return None
+        return f"the host {host!r} is not a name of this dashboard; use its printed address, or --host"
+
+    def check_origin(self, request: Any, *, websocket: bool) -> str | None:
+        """Return why a request of a script is not accepted, or `None`."""
+        site = request.headers.get("Sec-Fetch-Site", "same-origin")
+        if site not in ("same-origin", "none"):
+            return f"requests of other sites are rejected (Sec-Fetch-Site: {site})"
+        if request.method in SAFE_METHODS and not websocket:
+            return None
+        origin = request.headers.get("Origin", "").lower()
+        if origin not in self._origins:
+            return f"the origin {origin!r} is not this dashboard"
+        if not websocket and request.headers.get(HEADER) != "1":
+            return f"the header {HEADER}: 1 is missing"
+        return None

@@ -1,0 +1,120 @@
+"""Fixtures: a control plane, a dashboard of it, and a signed-in browser session."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+
+from kubewright.client import Client
+from kubewright.dashboard import ClusterName, Dashboard
+from kubewright.testing.server import TestServer, start_test_server
+
+
+def pytest_asyncio_loop_factories(config: Any, item: Any) -> Any:
+    return {"asyncio": asyncio.SelectorEventLoop}
+
+
+class Browser:
+    """Requests of a page of the dashboard, with its cookie and headers."""
+
+    def __init__(self, dashboard: Dashboard, session: aiohttp.ClientSession) -> None:
+        self.dashboard = dashboard
+        self.session = session
+        self.headers = {
+            "Origin": dashboard.url,
+            "X-Kubewright-Dashboard": "1",
+            "Sec-Fetch-Site": "same-origin",
+        }
+
+    async def sign_in(self) -> None:
+        async with self.session.get(self.dashboard.new_address(), allow_redirects=False) as response:
+            assert response.status == 303
+
+    def request(self, method: str, path: str, **options: Any) -> Any:
+        headers = {**self.headers, **options.pop("headers", {})}
+        return self.session.request(method, f"{self.dashboard.url}{path}", headers=headers, **options)
+
+    async def get(self, path: str, **options: Any) -> Any:
+        async with self.request("GET", path, **options) as response:
+            body = await response.read()
+            assert response.status == 200, (path, response.status, body)
+            return json.loads(body)
+
+    async def status(self, path: str, method: str = "GET", **options: Any) -> tuple[int, Any]:
+        async with self.request(method, path, **options) as response:
+            return response.status, await response.json()
+
+    @asynccontextmanager
+    async def events(self, path: str) -> AsyncIterator[AsyncIterator[tuple[str, Any]]]:
+        """Read Server-Sent Events as pairs of name and data."""
+        async with self.request("GET", path, timeout=aiohttp.ClientTimeout(total=20)) as response:
+            assert response.status == 200
+            assert response.headers["Content-Type"] == "text/event-stream"
+            yield _events(response.content)
+
+
+async def _events(content: Any) -> AsyncIterator[tuple[str, Any]]:
+    name, data = "", ""
+    async for line in content:
+        text = line.decode().rstrip("\n")
+        if text.startswith("event: "):
+            name = text.removeprefix("event: ")
+        elif text.startswith("data: "):
+            data = text.removeprefix("data: ")
+        elif not text and name:
+            yield name, json.loads(data)
+            name = ""
+
+
+@asynccontextmanager
+async def browse(dashboard: Dashboard) -> AsyncIterator[Browser]:
+    """Start a dashboard and sign in."""
+    await dashboard.start()
+    try:
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+            browser = Browser(dashboard, session)
+            await browser.sign_in()
+            yield browser
+    finally:
+        await dashboard.stop()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[TestServer]:
+    async with start_test_server("in-process", None, controllers=False) as made:
+        yield made
+
+
+@pytest.fixture
+async def client(server: TestServer) -> Client:
+    return server.client()
+
+
+@pytest.fixture
+async def browser(client: Client) -> AsyncIterator[Browser]:
+    cluster = ClusterName(server="https://127.0.0.1:6443", context="test")
+    async with browse(Dashboard(client, cluster=cluster)) as made:
+        yield made
+
+
+@pytest.fixture
+def eventually() -> Callable[..., Any]:
+    """Wait until a condition, synchronous or async, holds, and return its value."""
+
+    async def until(condition: Callable[[], Any], timeout: float = 30.0) -> Any:
+        async with asyncio.timeout(timeout):
+            while True:
+                result = condition()
+                if asyncio.iscoroutine(result):
+                    result = await result
+                if result:
+                    return result
+                await asyncio.sleep(0.01)
+
+    return until
