@@ -97,6 +97,16 @@ def parse_service_ranges(text: str) -> tuple[str, ...]:
     return tuple(map(str, networks))
 
 
+def require_node_plugins() -> None:
+    """Raise `ValueError` if the extra `node` is not installed."""
+    from importlib.util import find_spec
+
+    if find_spec("grpc") is None:
+        raise ValueError(
+            "device plug-ins and CSI drivers require grpcio; install it with: pip install 'kubewright[node]'"
+        )
+
+
 class ControlPlane:
     """A Kubernetes control plane in this process. Use it with `async with`, or `start()` and `stop()`."""
 
@@ -108,6 +118,7 @@ class ControlPlane:
         controllers: bool = True,
         nodes: int | str | Path = 0,
         run_processes: bool = False,
+        kubelet_directory: str | Path | None = None,
         disable_controllers: Iterable[str] = (),
         load_balancer_range: str = "203.0.113.0/24",
         disable_admission_plugins: Iterable[str] = (),
@@ -144,6 +155,12 @@ class ControlPlane:
             raise ValueError("containers cannot run as processes without a node; set nodes to 1 or more")
         self.run_processes = run_processes
         """Whether the commands of containers run as processes of this machine."""
+        if kubelet_directory is not None:
+            if nodes in (0, "0"):
+                raise ValueError("a kubelet directory requires a node; set nodes to 1 or more")
+            require_node_plugins()
+        self.kubelet_directory = kubelet_directory
+        """Directory with one of each simulated node, for device plug-ins and CSI drivers."""
         self.disabled_controllers = frozenset(disable_controllers)
         check_controller_names(self.disabled_controllers)
         self.load_balancer_range = load_balancer_range
@@ -426,6 +443,7 @@ class ControlPlane:
             EmbeddedConnection(self),
             nodes=self.nodes,
             run_processes=self.run_processes,
+            kubelet_directory=self.kubelet_directory,
             disable=disabled,
             cloud=self._create_cloud,
         )
