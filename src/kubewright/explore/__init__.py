@@ -6,11 +6,26 @@
         await steps.wait(Shop, "a", condition="Ready")
         await steps.delete(Shop, "a")
 
+Scenarios and what must hold:
+
 - `scenarios`: `Scenario` and the decorator `scenario`
 - `steps`: `Steps`, what a scenario can do with the cluster
 - `scenario_files`: `load_scenarios` reads scenarios from Python files and YAML
 - `state`: `ClusterState`, all objects at one revision with their owners, earlier states and requests
 - `invariants`: `Invariant`, the decorators `always` and `at_end`, and ready-made invariants
+
+Runs:
+
+- `run`: `run_once`, one run of a scenario with planned faults, and what it violated
+- `loop`: `VirtualLoop`, the event loop with virtual time and simulated processes
+- `determinism`: clocks and randomness that depend on the seed only
+- `cluster`: `SimulatedCluster`, the control plane and the processes of the operator
+- `processes`, `factories`: processes of the operator, and a new operator for each of them
+- `transport`, `streams`, `local_webhooks`: requests, watches and webhook calls, where faults are injected
+- `external`: `ExternalFake`, a system outside of the cluster with the same fault points
+- `trace`: `Trace`, the numbered events of a run
+- `faults`: `Fault`, what happens at which point
+- `final_state`: normalised final states and their differences
 """
 
 from kubewright.lazy import attach_stub

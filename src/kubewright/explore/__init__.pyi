@@ -1,3 +1,10 @@
+from .external import ExternalFake as ExternalFake
+from .factories import FactoryError as FactoryError
+from .factories import ModuleFactory as ModuleFactory
+from .factories import OperatorFactory as OperatorFactory
+from .faults import Fault as Fault
+from .faults import FaultError as FaultError
+from .faults import parse_faults as parse_faults
 from .invariants import Invariant as Invariant
 from .invariants import always as always
 from .invariants import at_end as at_end
@@ -11,6 +18,9 @@ from .invariants import one_controller as one_controller
 from .invariants import permissions_declared as permissions_declared
 from .invariants import secrets_keep_values as secrets_keep_values
 from .invariants import stable_after_convergence as stable_after_convergence
+from .run import Finding as Finding
+from .run import Run as Run
+from .run import run_once as run_once
 from .scenario_files import ScenarioError as ScenarioError
 from .scenario_files import load_scenarios as load_scenarios
 from .scenarios import Scenario as Scenario
@@ -22,3 +32,5 @@ from .state import StateObject as StateObject
 from .state import StateRecorder as StateRecorder
 from .steps import ClientSteps as ClientSteps
 from .steps import Steps as Steps
+from .trace import Trace as Trace
+from .trace import TraceEvent as TraceEvent

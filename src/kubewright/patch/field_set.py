@@ -369,9 +369,8 @@ def in_order(elements: Iterable[str]) -> list[str]:
     listed = list(elements)
     if len(listed) < 2:
         return listed
-    listed.sort()
-    # "." and "f:" precede "i:", "k:" and "v:", and fields are in the order of their text.
-    if listed[-1][0] == "f":
+    if all(element[0] in "f." for element in listed):
+        listed.sort()
         return listed
     return sorted(listed, key=_place)
 

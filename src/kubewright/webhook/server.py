@@ -88,6 +88,12 @@ class WebhookServer:
             raise ValueError(f"two webhooks have the path {path}")
         self._endpoints[path] = endpoint
 
+    def endpoint(self, path: str) -> Endpoint | None:
+        """Return the endpoint of a path, or `None` if there is no webhook at it."""
+        if path == "/convert" and self.conversions:
+            return self._convert
+        return self._endpoints.get(path)
+
     @property
     def paths(self) -> list[str]:
         """The paths of all endpoints."""
@@ -135,9 +141,7 @@ class WebhookServer:
         from aiohttp import web
 
         path = native.path
-        endpoint = self._endpoints.get(path)
-        if path == "/convert" and self.conversions:
-            endpoint = self._convert
+        endpoint = self.endpoint(path)
         if endpoint is None:
             return web.Response(status=404, text=f"no webhook at {path}\n")
         if native.method != "POST":

@@ -70,14 +70,8 @@ class CommandContext:
     def __init__(self, arguments: list[str], run: ContainerRun, request: ExecRequest) -> None:
         self.arguments = arguments
         self.request = request
-        self.run = run
         if run.files is None:
             run.files = FileSystem()
-            if run.allocation is not None:
-                for device in run.allocation.devices:
-                    run.files.write(device.container_path, b"")
-                for mount in run.allocation.mounts:
-                    run.files.make_directory(mount.container_path)
         self.files = run.files
         self.output = bytearray()
         self.errors = bytearray()
@@ -177,13 +171,13 @@ async def _simple(context: CommandContext, run: ContainerRun, words: list[str]) 
 
 
 def _expand(word: str, context: CommandContext) -> str:
-    for name, value in environment(context.request, context.run).items():
+    for name, value in environment(context.request).items():
         word = word.replace(f"${{{name}}}", value).replace(f"${name}", value)
     return word
 
 
-def environment(request: ExecRequest, run: ContainerRun) -> dict[str, str]:
-    """Return the variables of a container: of devices, and those that are literal or fields of the pod."""
+def environment(request: ExecRequest) -> dict[str, str]:
+    """Return the variables of a container whose values are literal or fields of the pod."""
     pod, metadata = request.pod, request.pod.get("metadata") or {}
     values = {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -191,8 +185,6 @@ def environment(request: ExecRequest, run: ContainerRun) -> dict[str, str]:
         "KUBERNETES_SERVICE_PORT": "443",
         "HOME": "/root",
     }
-    if run.allocation is not None:
-        values.update(run.allocation.envs)
     spec = pod.get("spec") or {}
     for field in ("containers", "initContainers", "ephemeralContainers"):
         for container in spec.get(field) or ():
@@ -236,7 +228,7 @@ async def _cat(context: CommandContext) -> int:
 
 
 async def _env(context: CommandContext) -> int:
-    values = environment(context.request, context.run)
+    values = environment(context.request)
     if context.arguments[0].endswith("printenv") and len(context.arguments) > 1:
         value = values.get(context.arguments[1])
         if value is None:
@@ -385,7 +377,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "printenv": _env,
     "ls": _ls,
     "pwd": lambda context: _print(context, "/"),
-    "hostname": lambda context: _print(context, environment(context.request, context.run)["HOSTNAME"]),
+    "hostname": lambda context: _print(context, environment(context.request)["HOSTNAME"]),
     "date": lambda context: _print(context, time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())),
     "true": _result,
     "false": _result,

@@ -1,0 +1,364 @@
+"""`SimulatedCluster`: a control plane, the processes of an operator and a scenario in one event loop.
+
+The control plane is the embedded one, with storage in memory, its controllers (garbage collector, namespaces,
+service accounts, ...) and, if the scenario asks for them, the controllers of workloads and simulated nodes.
+CRDs and webhooks of the operator are installed before the scenario starts, as its manifests would; the
+processes of the operator run as in production.
+
+The cluster records the trace and the states, and does what faults ask for: it kills, pauses, disconnects and
+restarts processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kubewright.api.unstructured import Unstructured
+from kubewright.apiserver.watch.cache import WatchCache, WatchCacheEvent
+from kubewright.client import Client
+from kubewright.client.errors import ConnectionFailed
+from kubewright.controlplane import ControlPlane
+from kubewright.controlplane.identity_lease import IdentityLease
+from kubewright.manager.installation import install_definitions, install_webhooks
+from kubewright.manager.operator_webhooks import build_webhook_server, has_webhooks
+from kubewright.storage import open_storage
+
+from .determinism import EPOCH, Randomness
+from .external import ExternalSystems
+from .faults import Fault
+from .local_webhooks import URL, LocalWebhooks
+from .loop import VirtualLoop
+from .processes import LEASE_NAMESPACE, OperatorProcess
+from .state import RequestRecord, StateRecorder, is_ignored
+from .trace import POINT_KINDS, Trace, TraceEvent
+from .transport import ScenarioTransport
+
+if TYPE_CHECKING:
+    from kubewright.manager import Operator
+
+    from .factories import OperatorFactory
+    from .scenarios import Scenario
+
+MAX_RESTARTS = 8
+"""Restarts after which a process that keeps ending is not restarted any more."""
+MAX_RANDOM_LATENCY = 0.02
+"""Maximum latency of requests and deliveries with a seed other than 0, in virtual seconds."""
+
+
+class RunLimit(Exception):
+    """The operator sent far more requests than in the reference run."""
+
+
+class SimulatedCluster:
+    """Everything that one run consists of."""
+
+    LATENCY = 0.001
+    """Virtual seconds that a request of the operator takes."""
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        randomness: Randomness,
+        factory: OperatorFactory,
+        scenario: Scenario,
+        *,
+        replicas: int = 1,
+        old_factory: OperatorFactory | None = None,
+    ) -> None:
+        """`old_factory` creates the operators of the processes until `upgrade`."""
+        self.loop = loop
+        self.scenario = scenario
+        self.replicas = replicas
+        self.factory = factory
+        self.old_factory = old_factory
+        self.randomness = randomness
+        self._latencies: random.Random | None = randomness.stream("latency") if randomness.seed else None
+        self.trace = Trace()
+        self.requests: list[RequestRecord] = []
+        self.recorder: StateRecorder
+        self.plan: Mapping[str, Fault] = {}
+        self.on_point: Callable[[str], None] | None = None
+        """Called at each point before its fault is looked up."""
+        self.on_change: Callable[[], None] | None = None
+        """Called after each change of the store that is part of the state."""
+        self.on_process_error: Callable[[OperatorProcess, BaseException], None] | None = None
+        self.processes: list[OperatorProcess] = []
+        """Processes that have been started and not ended, one per replica."""
+        self.all_processes: list[OperatorProcess] = []
+        """Every process of the run."""
+        self.external = ExternalSystems(self)
+        self.revision = 0
+        """Revision of the last change that was dispatched."""
+        self.changed_at = 0.0
+        """Virtual time of the last change of the state."""
+        self.injected_errors = 0
+        self.max_requests = 0
+        """Limit of the requests of the operator; 0 is none."""
+        self._request_count = 0
+        self._starts: dict[int, int] = {}
+        self._recording = False
+        self.is_closing = False
+        """Whether the run has ended and processes are not restarted."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.webhooks = LocalWebhooks()
+        self.plane: ControlPlane
+        self.client: Client
+
+    # Start
+
+    async def start(self) -> None:
+        """Start the control plane, install the CRDs and webhooks and create the objects of the setup."""
+        loop = self.loop
+        self.plane = plane = ControlPlane(
+            port=None,
+            auth="always-allow",
+            store=open_storage("memory:", clock=lambda: EPOCH + loop.now),
+            clock=loop.time,
+            rng=self.randomness.stream("server"),
+            nodes=self.scenario.nodes or (1 if self.scenario.controllers else 0),
+        )
+        plane.webhook_client = self.webhooks
+        await plane.start()
+        if plane.workloads is not None and plane.workloads.registration is not None:
+            await plane.workloads.start_nodes()
+        for part in list(plane._parts):
+            if isinstance(part, IdentityLease):  # its renewals would only cost time
+                await part.stop()
+        self.client = Client.from_transport(ScenarioTransport(self))
+        plane.server.dispatcher.listeners.append(self)
+        operator = (self.old_factory or self.factory)()
+        self.recorder = StateRecorder(requests=self.requests, declared=_declared_rules(operator))
+        await self.install(operator)
+        for each in self.scenario.setup:
+            made: Any = Unstructured(dict(each)) if isinstance(each, Mapping) else each
+            await self.client.apply(made, force=True, field_owner="setup")
+        await self.plane.wait_until_idle()
+        await asyncio.sleep(1.0)
+        self.requests.clear()
+        self.trace = Trace()
+        self._recording = True
+        self.recorder.start()
+
+    async def install(self, operator: Operator) -> None:
+        """Install the CRDs and webhooks of an operator."""
+        client = self.client.with_field_owner(operator.name)
+        bundle = self.plane.authority.certificate
+        await install_definitions(client, operator.kinds, conversion_url=URL, ca_bundle=bundle, adopt=True)
+        if has_webhooks(operator):
+            operator.settings.development = True
+            self.webhooks.server = build_webhook_server(operator, client)
+            await install_webhooks(client, operator.name, operator.webhooks(), url=URL, ca_bundle=bundle)
+
+    # Processes
+
+    def start_processes(self) -> None:
+        """Start all replicas of the operator."""
+        for replica in range(1, self.replicas + 1):
+            self.start_process(replica)
+
+    def start_process(self, replica: int) -> OperatorProcess:
+        """Start a process of a replica."""
+        start = self._starts[replica] = self._starts.get(replica, 0) + 1
+        operator = (self.old_factory or self.factory)()
+        process = OperatorProcess(self, operator, replica=replica, start=start)
+        self.processes.append(process)
+        self.all_processes.append(process)
+        event = self.record("start", process.name, f"start {operator.name}")
+        fault = self.fault_at(event.point)
+        if fault is not None and fault.action == "skew":
+            self.record("fault", process.name, str(fault))
+            process.skew = float(fault.value)
+        process.run()
+        return process
+
+    def crash(
+        self,
+        process: OperatorProcess,
+        *,
+        lag: float = 0.0,
+        lag_revision: int = 0,
+        before_restart: Callable[[], Any] | None = None,
+    ) -> None:
+        """Kill a process and restart it later; with `lag`, the API server of the new process lags."""
+        self.record("crash", process.name, "killed")
+        self.loop.kill(process)
+        self._disconnect_streams(process)
+        self._remove(process)
+
+        def restarted(new: OperatorProcess) -> None:
+            new.skew = process.skew
+            if lag:
+                new.lagging_until = self.loop.now + lag
+                new.lagging_revision = lag_revision
+
+        self._restart(process.replica, restarted, before_restart)
+
+    def upgrade(self, process: OperatorProcess) -> None:
+        """Kill a process of the old version, install the new CRDs and start the new version."""
+
+        async def install() -> None:
+            self.old_factory = None
+            await self.install(self.factory())
+
+        self.crash(process, before_restart=install)
+
+    def pause(self, process: OperatorProcess, seconds: float) -> None:
+        """Stop a process and continue it later."""
+        self.loop.pause(process)
+        contextvars.Context().run(self.loop.call_later, seconds, self._resume, process)
+
+    def _resume(self, process: OperatorProcess) -> None:
+        if process.paused:
+            self.record("log", process.name, "continued")
+            self.loop.resume(process)
+
+    def disconnect(self, process: OperatorProcess, seconds: float) -> None:
+        """Make the API server unreachable for a process for some time."""
+        process.unreachable_until = self.loop.now + seconds
+        for stream in list(process.streams):
+            stream.fail(ConnectionFailed("connection reset by peer"))
+
+    def process_ended(self, process: OperatorProcess, error: BaseException | None) -> None:
+        """Restart a process that ended by itself."""
+        self.record("stop", process.name, "ended" if error is None else f"failed: {type(error).__name__}")
+        process.dead = True
+        self._disconnect_streams(process)
+        self._remove(process)
+        if error is not None and self.on_process_error is not None:
+            self.on_process_error(process, error)
+        if not process.stop.is_set() and not self.is_closing:
+            self._restart(process.replica, lambda new: None, None)
+
+    def _restart(
+        self,
+        replica: int,
+        restarted: Callable[[OperatorProcess], None],
+        before: Callable[[], Any] | None,
+    ) -> None:
+        starts = self._starts[replica]
+        if starts > MAX_RESTARTS:
+            return
+        delay = 1.0 if starts == 1 else min(10.0 * 2 ** (starts - 2), 300.0)
+
+        async def restart() -> None:
+            if before is not None:
+                await before()
+            await asyncio.sleep(delay)
+            restarted(self.start_process(replica))
+
+        task = self.loop.create_task(restart(), context=contextvars.Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _disconnect_streams(self, process: OperatorProcess) -> None:
+        for stream in list(process.streams):
+            stream.close()
+
+    def _remove(self, process: OperatorProcess) -> None:
+        if process in self.processes:
+            self.processes.remove(process)
+
+    async def stop_processes(self) -> None:
+        """Stop all processes, without waiting for them."""
+        for process in list(self.processes):
+            self.loop.kill(process)
+            self._disconnect_streams(process)
+        self.processes.clear()
+
+    # Points
+
+    def record(
+        self, kind: str, process: str, text: str, *, revision: int = 0, body: bytes = b""
+    ) -> TraceEvent:
+        """Append an event to the trace; events of the kinds in `POINT_KINDS` are points."""
+        trace, loop = self.trace, self.loop
+        event = TraceEvent(
+            len(trace.events),
+            loop.now,
+            loop.step,
+            loop.timers,
+            process,
+            kind,
+            text,
+            revision=revision,
+            store_revision=self.revision,
+            body=body,
+        )
+        if kind in POINT_KINDS:
+            event.point = trace.next_point(kind)
+        trace.events.append(event)
+        return event
+
+    def fault_at(self, point: str) -> Fault | None:
+        """Return the fault that is planned for a point."""
+        if not point:
+            return None
+        if self.on_point is not None:
+            self.on_point(point)
+        return self.plan.get(point)
+
+    def latency(self) -> float:
+        """Return the latency of a request or delivery; 0 with seed 0."""
+        return 0.0 if self._latencies is None else self._latencies.uniform(0.0, MAX_RANDOM_LATENCY)
+
+    def count_request(self, kind: str) -> None:
+        """Count a request of the operator; raise `RunLimit` in the main task if there are too many."""
+        if kind in ("lease", "event"):
+            return
+        self._request_count += 1
+        if self.max_requests and self._request_count == self.max_requests:
+            self.on_limit(RunLimit(f"the operator sent more than {self.max_requests} requests"))
+
+    def on_limit(self, error: Exception) -> None:
+        """End the run; set by the run."""
+        raise error
+
+    @property
+    def request_count(self) -> int:
+        """Number of requests of the operator."""
+        return self._request_count
+
+    # Event listener of the dispatcher
+
+    def on_resource_added(self, cache: WatchCache) -> None:
+        """Do nothing."""
+
+    def on_resource_removed(self, cache: WatchCache) -> None:
+        """Do nothing."""
+
+    def on_watch_lost(self) -> None:
+        """Do nothing: the storage is in this process."""
+
+    def on_watch_restarted(self) -> None:
+        """Do nothing."""
+
+    def on_event(self, cache: WatchCache, event: WatchCacheEvent) -> None:
+        """Record a change of the store."""
+        change = event.event
+        self.revision = change.revision
+        if change.value is None:
+            self.recorder.delete(change.key, revision=change.revision)
+        else:
+            self.recorder.put(
+                change.key, change.value, create_revision=change.create_revision, revision=change.revision
+            )
+        if not self._recording or is_ignored(change.key):
+            return
+        self.changed_at = self.loop.now
+        verb = "delete" if change.value is None else "create" if change.previous is None else "update"
+        self.record("change", "", f"{verb} {change.key}", revision=change.revision)
+        if self.on_change is not None:
+            self.on_change()
+
+
+def _declared_rules(operator: Operator) -> Any:
+    from kubewright.api.declarations import Rbac
+
+    return [each for each in operator.declarations() if isinstance(each, Rbac)]
+
+
+__all__ = ["LEASE_NAMESPACE", "RunLimit", "SimulatedCluster"]

@@ -1,0 +1,175 @@
+"""Replaces the clocks and the sources of randomness of this process during a run.
+
+    with deterministic(loop, seed=7):
+        loop.run_until_complete(...)
+
+Inside the block these depend only on the virtual time of the loop and the seed:
+
+- `time.time`, `time.monotonic`, `time.perf_counter` and their `_ns` forms, `time.clock_gettime`,
+  `time.gmtime`, `time.localtime`, `datetime.now`, `datetime.utcnow`, `datetime.today`, `date.today`;
+  `time.sleep` advances the clock of the loop
+- `os.urandom`, and with it `secrets`, `uuid.uuid4` and `random.SystemRandom`; `uuid.uuid1`; the functions of
+  `random`, and `random.Random()` without a seed
+- `socket.gethostname`
+
+The wall clock is 2030-01-01T00:00:00Z at virtual time 0, plus the skew of the running simulated process.
+Methods of `datetime` are replaced in the class itself, because most modules import the class by name; this
+requires CPython.
+
+Randomness is drawn from one stream per simulated process, which is derived from the seed and the name of the
+process. A fault of one process therefore does not change the values that another one draws.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import datetime
+import gc
+import hashlib
+import os
+import random
+import socket
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .loop import PROCESS, VirtualLoop
+
+EPOCH = datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC).timestamp()
+"""Wall clock at virtual time 0, in seconds since the Unix epoch."""
+HOST_NAME = "explore"
+
+
+class Randomness:
+    """Byte streams by name, from one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self._streams: dict[str, random.Random] = {}
+
+    def stream(self, name: str) -> random.Random:
+        """Return the generator of a simulated process."""
+        found = self._streams.get(name)
+        if found is None:
+            digest = hashlib.sha256(f"{self.seed}/{name}".encode()).digest()
+            start = int.from_bytes(digest, "big")
+            found = self._streams[name] = random.Random(start)  # noqa: S311 - reproducible by design
+        return found
+
+    def read(self, size: int) -> bytes:
+        """Return bytes of the stream of the running process."""
+        process = PROCESS.get()
+        return self.stream("" if process is None else process.name).randbytes(size)
+
+
+_seed = random.Random.seed
+
+
+@contextlib.contextmanager
+def deterministic(loop: VirtualLoop, seed: int) -> Iterator[Randomness]:
+    """Use the clock of a loop and a seed in the whole Python process until the block ends."""
+    if sys.implementation.name != "cpython":
+        raise RuntimeError("exploration requires CPython: it replaces the clock of datetime")
+    randomness = Randomness(seed)
+    with contextlib.ExitStack() as stack:
+        for module, name, replacement in _replacements(loop, randomness):
+            stack.callback(setattr, module, name, getattr(module, name))
+            setattr(module, name, replacement)
+        for cls, name, method in _date_methods(loop):
+            stack.enter_context(_class_method(cls, name, method))
+        state = random.getstate()
+        stack.callback(random.setstate, state)
+        random.seed(seed)
+        yield randomness
+
+
+def wall_clock(loop: VirtualLoop) -> float:
+    """Return the seconds since the Unix epoch that the running simulated process sees."""
+    process = PROCESS.get()
+    return EPOCH + loop.now + (0.0 if process is None else process.skew)
+
+
+def _replacements(loop: VirtualLoop, randomness: Randomness) -> list[tuple[Any, str, Callable[..., Any]]]:
+    gmtime, localtime, clock_gettime = time.gmtime, time.localtime, time.clock_gettime
+
+    def now() -> float:
+        return wall_clock(loop)
+
+    def sleep(seconds: float) -> None:
+        loop.now += seconds
+
+    def get_clock(clock: int) -> float:
+        if clock == time.CLOCK_REALTIME:
+            return now()
+        is_cpu = clock in (time.CLOCK_PROCESS_CPUTIME_ID, time.CLOCK_THREAD_CPUTIME_ID)
+        return clock_gettime(clock) if is_cpu else loop.now
+
+    def read(size: int) -> bytes:
+        return randomness.read(size)
+
+    def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
+        _seed(self, int.from_bytes(randomness.read(16), "big") if a is None else a, version)
+
+    def new_uuid() -> uuid.UUID:
+        return uuid.UUID(bytes=randomness.read(16), version=4)
+
+    return [
+        (time, "time", now),
+        (time, "time_ns", lambda: int(now() * 1e9)),
+        (time, "monotonic", loop.time),
+        (time, "monotonic_ns", lambda: int(loop.now * 1e9)),
+        (time, "perf_counter", loop.time),
+        (time, "perf_counter_ns", lambda: int(loop.now * 1e9)),
+        (time, "clock_gettime", get_clock),
+        (time, "gmtime", lambda seconds=None: gmtime(now() if seconds is None else seconds)),
+        (time, "localtime", lambda seconds=None: localtime(now() if seconds is None else seconds)),
+        (time, "sleep", sleep),
+        (os, "urandom", read),
+        (random, "_urandom", read),
+        (random.Random, "seed", seed),
+        (uuid, "uuid1", lambda node=None, clock_seq=None: new_uuid()),
+        (uuid, "uuid4", new_uuid),
+        (socket, "gethostname", lambda: HOST_NAME),
+    ]
+
+
+def _date_methods(loop: VirtualLoop) -> list[tuple[type, str, Callable[..., Any]]]:
+    def now(cls: Any, tz: datetime.tzinfo | None = None) -> Any:
+        return cls.fromtimestamp(wall_clock(loop), tz)
+
+    def utcnow(cls: Any) -> Any:
+        return cls.fromtimestamp(wall_clock(loop), datetime.UTC).replace(tzinfo=None)
+
+    def today(cls: Any) -> Any:
+        return cls.fromtimestamp(wall_clock(loop))
+
+    return [
+        (datetime.datetime, "now", now),
+        (datetime.datetime, "utcnow", utcnow),
+        (datetime.datetime, "today", today),
+        (datetime.date, "today", today),
+    ]
+
+
+@contextlib.contextmanager
+def _class_method(cls: type, name: str, function: Callable[..., Any]) -> Iterator[None]:
+    """Replace a class method of a class of the standard library that is written in C."""
+    namespace: dict[str, Any] = gc.get_referents(cls.__dict__)[0]
+    missing = object()
+    before = namespace.get(name, missing)
+    namespace[name] = classmethod(function)
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(cls))
+    try:
+        yield
+    finally:
+        if before is missing:
+            del namespace[name]
+        else:
+            namespace[name] = before
+        ctypes.pythonapi.PyType_Modified(ctypes.py_object(cls))
+
+
+__all__ = ["EPOCH", "Randomness", "deterministic", "wall_clock"]

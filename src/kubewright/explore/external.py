@@ -1,0 +1,159 @@
+"""`ExternalFake`: a system outside of the cluster (DNS, a cloud, a database) with the same fault points.
+
+    records = ExternalFake("dns")
+
+    @operator.reconcile(Site)
+    async def reconcile(site: Site, ctx: Context) -> None:
+        await records.put(site.spec.host, site.spec.address)
+
+Each call is a point `x` of the run: the process can be killed before or after it, the call can fail, time out
+with or without its effect, or be slow. The data belongs to the run, not to the process: it survives restarts,
+and every `ExternalFake` with the same name has the same data. It is part of the final state, and invariants
+can read it with `records.items`. Outside of a run, calls work without faults.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kubewright.controller.controller import current_reconcile
+
+from .loop import PROCESS
+
+if TYPE_CHECKING:
+    from .cluster import SimulatedCluster
+
+T = TypeVar("T")
+
+CALL_TIMEOUT = 30.0
+"""Virtual seconds after which a lost call fails."""
+_active: ExternalSystems | None = None
+
+
+class ExternalSystems:
+    """The data of all external systems of a run, by name and key."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.cluster = cluster
+        self.data: dict[str, dict[str, Any]] = {}
+
+    def activate(self) -> None:
+        """Use this data for all `ExternalFake`s of the Python process."""
+        global _active  # a Python process runs one simulated cluster at a time
+        _active = self
+
+
+def deactivate() -> None:
+    """End the use of the data of a run."""
+    global _active
+    _active = None
+
+
+class ExternalFake:
+    """Key-value data of an external system."""
+
+    def __init__(
+        self, name: str, *, latency: float = 0.05, error: Callable[[str], Exception] = ConnectionError
+    ) -> None:
+        """`error` creates the exception of a failed call, as the real client would raise it."""
+        self.name = name
+        self.latency = latency
+        self.error = error
+        self._own: dict[str, Any] = {}
+
+    @property
+    def items(self) -> Mapping[str, Any]:
+        """The current data, without a call."""
+        return self._data()
+
+    def _data(self) -> dict[str, Any]:
+        return self._own if _active is None else _active.data.setdefault(self.name, {})
+
+    async def get(self, key: str) -> Any:
+        """Return a value, or `None`."""
+        return await self.call("get", key, lambda data: data.get(key))
+
+    async def list(self) -> dict[str, Any]:
+        """Return all values."""
+        return await self.call("list", "", dict)
+
+    async def put(self, key: str, value: Any) -> None:
+        """Set a value."""
+        await self.call("put", key, lambda data: data.__setitem__(key, value))
+
+    async def create(self, key: str, value: Any) -> bool:
+        """Set a value if the key does not exist; return whether it was set."""
+
+        def apply(data: dict[str, Any]) -> bool:
+            if key in data:
+                return False
+            data[key] = value
+            return True
+
+        return await self.call("create", key, apply)
+
+    async def delete(self, key: str) -> bool:
+        """Delete a value; return whether it existed."""
+        return await self.call("delete", key, lambda data: data.pop(key, None) is not None)
+
+    async def call(self, operation: str, key: str, apply: Callable[[dict[str, Any]], T]) -> T:
+        """Do an operation on the data, with the fault that is planned for it."""
+        if _active is None:
+            return apply(self._data())
+        cluster, process = _active.cluster, PROCESS.get()
+        text = f"{operation} {self.name} {key}".rstrip()
+        if process is None:
+            cluster.record("request", "scenario", text)
+            return apply(self._data())
+        event = cluster.record("external", process.name, text)
+        reconcile = current_reconcile.get()
+        if reconcile is not None:
+            event.reconcile = f"{reconcile.controller} {reconcile.request} {reconcile.id}"
+        cluster.count_request("external")
+        fault = cluster.fault_at(event.point)
+        if fault is not None:
+            await self._inject(fault, process)
+        result = apply(self._data())
+        event.status, event.ended = 200, cluster.loop.step
+        cluster.changed_at = cluster.loop.now if operation not in ("get", "list") else cluster.changed_at
+        if fault is not None:
+            await self._inject_after(fault, process)
+        await asyncio.sleep(self.latency)
+        return result
+
+    async def _inject(self, fault: Any, process: Any) -> None:
+        from .transport import never
+
+        cluster = process.cluster
+        cluster.record("fault", process.name, str(fault))
+        if fault.action == "crash-before":
+            cluster.crash(process)
+            await never()
+        elif fault.action == "error":
+            cluster.injected_errors += 1
+            raise self.error(f"{self.name}: injected by exploration")
+        elif fault.action == "lost-request":
+            cluster.injected_errors += 1
+            await asyncio.sleep(CALL_TIMEOUT)
+            raise self.error(f"{self.name}: timed out")
+        elif fault.action == "slow-request":
+            await asyncio.sleep(fault.seconds)
+
+    async def _inject_after(self, fault: Any, process: Any) -> None:
+        from .transport import never
+
+        cluster = process.cluster
+        if fault.action == "crash-after":
+            cluster.crash(process)
+            await never()
+        elif fault.action == "lost-response":
+            cluster.injected_errors += 1
+            await asyncio.sleep(CALL_TIMEOUT)
+            raise self.error(f"{self.name}: timed out")
+        elif fault.action == "slow-response":
+            await asyncio.sleep(fault.seconds)
+
+
+__all__ = ["ExternalFake", "ExternalSystems", "deactivate"]

@@ -1,0 +1,200 @@
+"""Normalised final states, and their differences.
+
+Two runs of the same scenario end with different UIDs, resource versions and times. `normalise` replaces what
+may differ, so that the rest can be compared:
+
+- times, UUIDs, PEM blocks and resource versions become placeholders, `managedFields` are left out
+- names that the server generated become `<generateName>*`, also where other objects refer to them
+- `generation` is left out, `observedGeneration` becomes `current` or `old`
+- the values of Secrets are left out, their keys remain
+- UIDs of owners are left out, kind and name remain
+
+Conditions are compared by type, their order is not. A *tolerance* names fields that may differ:
+`ConfigMap:data.startedAt`, `status.attempts` for every kind, or `Kind` alone for all objects of a kind; `*`
+matches any part of a name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from .state import ClusterState, StateObject
+
+NormalisedState = dict[str, list[Any]]
+"""Normalised objects by kind, namespace and name; several if names were generated."""
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_PEM = re.compile(r"-----BEGIN [A-Z ]+-----.*?-----END [A-Z ]+-----", re.DOTALL)
+_METADATA: Final = frozenset(
+    ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
+)
+_MISSING: Final = "<missing>"
+MAX_VALUE = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A field that differs from the reference run; `path` is empty for a whole object."""
+
+    object: str
+    path: str
+    expected: Any
+    actual: Any
+
+    def __str__(self) -> str:
+        if not self.path:
+            if self.actual == _MISSING:
+                return f"{self.object} does not exist"
+            if self.expected == _MISSING:
+                return f"{self.object} exists, and not in the reference run"
+            return f"{self.object}: {self.actual} objects instead of {self.expected}"
+        return f"{self.object}: {self.path} is {_shown(self.actual)} instead of {_shown(self.expected)}"
+
+
+def normalise(
+    state: ClusterState, external: Mapping[str, Mapping[str, Any]] | None = None
+) -> NormalisedState:
+    """Return the comparable form of a state and of the data of external systems."""
+    generated = {
+        each.name: f"{each.metadata['generateName']}*" for each in state if each.metadata.get("generateName")
+    }
+    pattern = None
+    if generated:
+        names = sorted(generated, key=len, reverse=True)
+        pattern = re.compile("|".join(map(re.escape, names)))
+    result: NormalisedState = {}
+    for obj in state:
+        key = obj.key
+        if key.kind == "ConfigMap" and key.name == "kube-root-ca.crt":
+            continue
+        data = _object(obj, generated, pattern)
+        name = generated.get(obj.name, obj.name)
+        kind = f"{key.kind}.{key.group}" if key.group else key.kind
+        where = f"{kind} {key.namespace}/{name}" if key.namespace else f"{kind} {name}"
+        result.setdefault(where, []).append(data)
+    for system, values in (external or {}).items():
+        for entry, value in values.items():
+            result[f"external {system} {_text(entry, generated, pattern)}"] = [
+                _value(value, generated, pattern)
+            ]
+    for objects in result.values():
+        if len(objects) > 1:
+            objects.sort(key=repr)
+    return result
+
+
+def differences(
+    expected: NormalisedState, actual: NormalisedState, tolerances: Sequence[str] = ()
+) -> list[Difference]:
+    """Return what differs, without what is tolerated."""
+    found: list[Difference] = []
+    for key in sorted({*expected, *actual}):
+        left, right = expected.get(key, []), actual.get(key, [])
+        if left == right:
+            continue
+        if len(left) != len(right):
+            counts = (len(left) or _MISSING, len(right) or _MISSING)
+            found.append(Difference(key, "", *counts))
+            continue
+        for one, other in zip(left, right, strict=True):
+            found.extend(_compare(key, "", one, other))
+    return [each for each in found if not any(_tolerates(each, rule) for rule in tolerances)]
+
+
+def _compare(key: str, path: str, one: Any, other: Any) -> Iterable[Difference]:
+    if one == other:
+        return
+    if isinstance(one, dict) and isinstance(other, dict):
+        for name in sorted({*one, *other}):
+            below = f"{path}.{name}" if path else str(name)
+            yield from _compare(key, below, one.get(name, _MISSING), other.get(name, _MISSING))
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for index, (left, right) in enumerate(zip(one, other, strict=True)):
+            yield from _compare(key, f"{path}[{index}]", left, right)
+    else:
+        yield Difference(key, path or "value", one, other)
+
+
+def _tolerates(difference: Difference, rule: str) -> bool:
+    kind, colon, path = rule.partition(":")
+    full = difference.object.partition(" ")[0]
+    kinds = (full, full.partition(".")[0])
+    if not colon:
+        if any(fnmatchcase(each, rule) for each in kinds):
+            return True
+        kind, path = "*", rule
+    if not any(fnmatchcase(each, kind) for each in kinds):
+        return False
+    actual = re.sub(r"\[\d+\]", "", difference.path)
+    return fnmatchcase(actual, path) or actual.startswith(f"{path}.")
+
+
+def _object(obj: StateObject, names: Mapping[str, str], pattern: re.Pattern[str] | None) -> dict[str, Any]:
+    data = dict(obj.data)
+    if obj.key.kind == "Secret" and not obj.key.group:
+        data["data"] = dict.fromkeys(data.get("data") or {}, "<secret>")
+    metadata = {name: value for name, value in obj.metadata.items() if name not in _METADATA}
+    if "ownerReferences" in metadata:
+        metadata["ownerReferences"] = [
+            {name: value for name, value in each.items() if name != "uid"}
+            for each in metadata["ownerReferences"]
+        ]
+    data["metadata"] = metadata
+    generation = obj.metadata.get("generation")
+    result = _value(data, names, pattern)
+    if generation is not None:
+        _replace_generations(result, generation)
+    return result  # type: ignore[no-any-return]
+
+
+def _replace_generations(value: Any, generation: int) -> None:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            if name == "observedGeneration" and isinstance(item, int):
+                value[name] = "current" if item == generation else "old"
+            else:
+                _replace_generations(item, generation)
+    elif isinstance(value, list):
+        for item in value:
+            _replace_generations(item, generation)
+
+
+def _value(value: Any, names: Mapping[str, str], pattern: re.Pattern[str] | None) -> Any:
+    if isinstance(value, str):
+        return _text(value, names, pattern)
+    if isinstance(value, dict):
+        return {
+            _text(str(name), names, pattern): "<revision>"
+            if name == "resourceVersion" and isinstance(item, str)
+            else _value(item, names, pattern)
+            for name, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        items = [_value(item, names, pattern) for item in value]
+        if items and all(isinstance(item, dict) and "type" in item and "status" in item for item in items):
+            items.sort(key=lambda item: str(item["type"]))
+        return items
+    return value
+
+
+def _text(text: str, names: Mapping[str, str], pattern: re.Pattern[str] | None) -> str:
+    if pattern is not None:
+        text = pattern.sub(lambda match: names[match[0]], text)
+    if len(text) >= 20:
+        text = _UUID.sub("<uid>", _TIME.sub("<time>", text))
+        if "-----BEGIN" in text:
+            text = _PEM.sub("<pem>", text)
+    return text
+
+
+def _shown(value: Any) -> str:
+    text = value if value == _MISSING else repr(value)
+    return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 3]}..."
+
+
+__all__ = ["Difference", "NormalisedState", "differences", "normalise"]

@@ -1,0 +1,295 @@
+"""Event loop with virtual time, without threads or sockets, that can stop the tasks of a simulated process.
+
+Everything that one run consists of (control plane, operator, scenario) shares a `VirtualLoop`. Its clock
+advances only when no callback is ready, directly to the next timer. Callbacks run in the order in which they
+became ready, so a run depends on nothing but its inputs:
+
+- `step` numbers each callback, that is each task switch and each timer; trace events contain it.
+- Tasks and futures hash by their number, so that the order of a set of them is the same in every process.
+- Calls for an executor run in the thread of the loop.
+- There are no file descriptors. The process can therefore be forked at any point of a run, and parent and
+  child continue independently.
+
+A *simulated process* is the value of the context variable `PROCESS`, which tasks inherit. `kill` drops all of
+its callbacks without running `except` or `finally` blocks, as SIGKILL does; `pause` retains them until
+`resume`, as SIGSTOP does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+from asyncio import events
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from concurrent.futures import Executor
+from contextvars import Context, ContextVar
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+MAX_STEPS_PER_INSTANT = 200_000
+"""Callbacks without an advance of the clock after which a run is a livelock."""
+_CANCELLATIONS = 5
+"""How often tasks are cancelled at the end of a run."""
+
+
+class Livelock(Exception):
+    """Callbacks keep each other ready and the clock does not advance."""
+
+
+class ProcessState:
+    """What the loop must know about a simulated process."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.dead = False
+        self.paused = False
+        self.skew = 0.0
+        """Seconds by which the wall clock of this process is ahead."""
+        self.retained: list[events.Handle] = []
+        """Callbacks of a paused process, in order."""
+        self.abandoned: list[object] = []
+        """Tasks of a killed process. They are referenced, because a collected coroutine would be closed."""
+
+
+PROCESS: ContextVar[ProcessState | None] = ContextVar("kubewright_explore_process", default=None)
+
+
+class NumberedFuture(asyncio.Future[T]):
+    """A future whose hash does not depend on its address."""
+
+    number = 0
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class NumberedTask(asyncio.Task[T]):
+    """A task whose hash does not depend on its address, and which knows its simulated process."""
+
+    number = 0
+    process: ProcessState | None = None
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class _NoSelector:
+    """Stands in for the selector of `BaseEventLoop`."""
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+class VirtualLoop(asyncio.base_events.BaseEventLoop):
+    """Event loop of one run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        """Virtual seconds since the start."""
+        self.step = 0
+        """Number of callbacks that have been run."""
+        self.timers = 0
+        """Number of timers that have fired."""
+        self.max_steps = 0
+        """Limit of `step`; 0 is none."""
+        self.current: events.Handle | None = None
+        self._instant = 0
+        self._numbers = 0
+        self._selector = _NoSelector()
+        self._ready: Any
+        self._scheduled: list[Any]
+        self._timer_cancelled_count: int
+        self._stopping: bool
+        self._clock_resolution = 1e-9
+        self.set_task_factory(self._create_task)
+
+    # Clock and callbacks
+
+    def time(self) -> float:
+        """Return the virtual time in seconds."""
+        return self.now
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> events.Handle:
+        """Run a callback after those that are ready, unless its simulated process has been killed."""
+        handle = events.Handle(callback, args, self, context)
+        process: ProcessState | None = handle._context.get(PROCESS)  # type: ignore[attr-defined]
+        if process is None or not (process.dead or process.paused):
+            self._ready.append(handle)
+        elif process.dead:
+            process.abandoned.append(handle)
+        else:
+            process.retained.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> events.TimerHandle:
+        """Run a callback at a virtual time."""
+        timer = events.TimerHandle(when, callback, args, self, context)
+        process: ProcessState | None = timer._context.get(PROCESS)  # type: ignore[attr-defined]
+        if process is not None and process.dead:
+            process.abandoned.append(timer)
+            return timer
+        heapq.heappush(self._scheduled, timer)
+        timer._scheduled = True  # type: ignore[attr-defined]
+        return timer
+
+    def _run_once(self) -> None:
+        ready, scheduled = self._ready, self._scheduled
+        while scheduled and scheduled[0]._cancelled:
+            self._timer_cancelled_count -= 1
+            heapq.heappop(scheduled)._scheduled = False
+        if not ready and scheduled and not self._stopping:
+            when = scheduled[0]._when
+            if when > self.now:
+                self.now = when
+                self._instant = self.step
+        while scheduled and scheduled[0]._when <= self.now:
+            timer = heapq.heappop(scheduled)
+            timer._scheduled = False
+            if timer._cancelled:
+                self._timer_cancelled_count -= 1
+                continue
+            self.timers += 1
+            self._add_ready(timer)
+        if not ready and not scheduled and not self._stopping:
+            raise Livelock("no callback is ready and no timer is set")
+        for _ in range(len(ready)):
+            if not ready:  # a killed process leaves its callbacks out
+                break
+            handle = ready.popleft()
+            if handle._cancelled:
+                continue
+            self.step += 1
+            self.current = handle
+            handle._run()
+        self.current = None
+        if self.step - self._instant > MAX_STEPS_PER_INSTANT:
+            raise Livelock(f"{MAX_STEPS_PER_INSTANT} task switches at {self.now:.3f} s of virtual time")
+        if self.max_steps and self.step > self.max_steps:
+            raise Livelock(f"more than {self.max_steps} task switches in one run")
+
+    def _add_ready(self, handle: events.Handle) -> None:
+        process: ProcessState | None = handle._context.get(PROCESS)  # type: ignore[attr-defined]
+        if process is not None and process.dead:
+            process.abandoned.append(handle)
+        elif process is not None and process.paused:
+            process.retained.append(handle)
+        else:
+            self._ready.append(handle)
+
+    def _process_events(self, event_list: Any) -> None:
+        """There are no file descriptors."""
+
+    def _write_to_self(self) -> None:
+        """Callbacks only come from the thread of the loop."""
+
+    # Tasks and futures
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """Return a future with a number."""
+        future: NumberedFuture[Any] = NumberedFuture(loop=self)
+        self._numbers += 1
+        future.number = self._numbers
+        return future
+
+    def _create_task(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        coroutine: Coroutine[Any, Any, T] | Generator[Any, None, T],
+        **options: Any,
+    ) -> asyncio.Task[T]:
+        task: NumberedTask[T] = NumberedTask.__new__(NumberedTask)
+        self._numbers += 1
+        task.number = self._numbers  # before __init__, which adds the task to a set
+        context: Context | None = options.get("context")
+        task.process = PROCESS.get() if context is None else context.get(PROCESS)
+        task.__init__(coroutine, loop=loop, **options)  # type: ignore[misc]
+        return task
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Executor | None, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """Call a function in the thread of the loop."""
+        future = self.create_future()
+        try:
+            result = func(*args)
+        except Exception as error:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+        return future
+
+    # Simulated processes
+
+    def kill(self, process: ProcessState) -> None:
+        """End a process: none of its callbacks runs any more."""
+        process.dead, process.paused = True, False
+        process.retained.clear()
+        for task in asyncio.all_tasks(self):
+            if isinstance(task, NumberedTask) and task.process is process:
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                process.abandoned.append(task)
+        self._remove(process, process.abandoned)
+
+    def pause(self, process: ProcessState) -> None:
+        """Retain the callbacks of a process until `resume`."""
+        process.paused = True
+        self._remove(process, process.retained)
+
+    def resume(self, process: ProcessState) -> None:
+        """Continue a paused process."""
+        process.paused = False
+        if not process.dead:
+            self._ready.extend(process.retained)
+        process.retained.clear()
+
+    def discard(self, processes: Iterable[ProcessState]) -> None:
+        """Cancel all tasks, also those of killed processes, and close the loop.
+
+        Only for the end of a run: `finally` blocks of killed processes run now, so that no coroutine is
+        closed later by the garbage collector.
+        """
+        for process in processes:
+            self.resume(process)
+            process.dead = False
+            self._ready.extend(each for each in process.abandoned if isinstance(each, events.Handle))
+            process.abandoned.clear()
+        self.max_steps = 0
+        self.set_exception_handler(lambda loop, context: None)
+        for _ in range(_CANCELLATIONS):
+            tasks = asyncio.all_tasks(self)
+            if not tasks:
+                break
+            for task in tasks:
+                task.cancel()
+            self._instant = self.step
+            with contextlib.suppress(Livelock):
+                self.run_until_complete(asyncio.wait(tasks, timeout=1.0))
+        self.run_until_complete(self.shutdown_asyncgens())
+        for task in asyncio.all_tasks(self):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+        self.close()
+
+    def _remove(self, process: ProcessState, target: list[Any]) -> None:
+        """Move the ready callbacks of a process to a list; those of timers stay until they are due."""
+        ready = self._ready
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle._context.get(PROCESS) is process:
+                target.append(handle)
+            else:
+                ready.append(handle)
+
+
+__all__ = ["PROCESS", "Livelock", "NumberedTask", "ProcessState", "VirtualLoop"]

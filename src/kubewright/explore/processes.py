@@ -1,0 +1,91 @@
+"""`OperatorProcess`: one start of a replica of the operator in a simulated cluster.
+
+A process has its own operator instance, client, cache and queues. It runs until it is killed, stops by itself
+(for example because it lost its Lease) or the run ends. The cluster restarts a process that ended, with the
+delays of a kubelet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kubewright.client import Client
+from kubewright.manager.operator_runtime import prepare
+
+from .loop import PROCESS, ProcessState
+
+if TYPE_CHECKING:
+    from kubewright.manager import Operator
+
+    from .cluster import SimulatedCluster
+    from .streams import WatchStream
+
+LEASE_NAMESPACE = "kube-system"
+
+
+class OperatorProcess(ProcessState):
+    """A running operator. `name` is `operator-<replica>#<start>`."""
+
+    def __init__(self, cluster: SimulatedCluster, operator: Operator, *, replica: int, start: int) -> None:
+        super().__init__(f"operator-{replica}#{start}")
+        self.cluster = cluster
+        self.operator = operator
+        self.replica = replica
+        self.start_number = start
+        self.streams: dict[WatchStream, None] = {}
+        """Open watches."""
+        self.unreachable_until = 0.0
+        """Virtual time until which requests fail."""
+        self.lease_unreachable_until = 0.0
+        """Virtual time until which requests for Leases fail."""
+        self.lagging_until = 0.0
+        """Virtual time until which lists may be old and watch events are delayed."""
+        self.lagging_revision = 0
+        """Revision of lists that may be old, while lagging."""
+        self.unwatchable: dict[str, float] = {}
+        """Virtual time until which a resource cannot be watched, by path; then its watches expire once."""
+        self.stop = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+
+    def run(self) -> None:
+        """Start the operator in a task of this process."""
+        context = contextvars.Context()
+        context.run(PROCESS.set, self)
+        loop = self.cluster.loop
+        self.task = loop.create_task(self._run(), name=self.name, context=context)
+        self.task.add_done_callback(self._ended, context=contextvars.Context())
+
+    async def _run(self) -> None:
+        from .transport import OperatorTransport
+
+        cluster, operator = self.cluster, self.operator
+        is_replicated = cluster.replicas > 1
+        operator.settings = replace(
+            operator.settings,
+            development=False,
+            webhooks=False,
+            failure_events=False,
+            probe_port=None,
+            metrics_port=None,
+            tracing=False,
+            leader_election=is_replicated,
+            leader_election_namespace=LEASE_NAMESPACE,
+            graceful_shutdown_timeout=1.0,
+        )
+        client = Client.from_transport(OperatorTransport(self), user_agent="operator")
+        manager = (await prepare(operator, client)).manager
+        manager.handle_signals = False
+        if manager.elector is not None:
+            manager.elector.clock = cluster.loop.time
+        await manager.run(self.stop)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not self.dead:
+            error = None if task.cancelled() else task.exception()
+            self.cluster.process_ended(self, error)
+
+
+__all__ = ["LEASE_NAMESPACE", "OperatorProcess"]

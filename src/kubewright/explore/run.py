@@ -1,0 +1,469 @@
+"""`run_once`: one run of a scenario with planned faults, and what it violated.
+
+    run = run_once(make_operator, scenario, faults=parse_faults("crash-after@w3"), reference=reference)
+
+A run without faults is a *reference run*; its final state, times and numbers of requests are what other runs
+are compared with. `SimulatedRun` has the phases one by one, for `forks`, which starts many runs from one
+prepared cluster.
+
+A run violates
+
+- an invariant of the scenario,
+- `scenario`: a step failed, for example a wait that timed out,
+- `convergence`: the state kept changing, or the operator sent requests without end,
+- `final-state`: the state differs from that of the reference run after a quiet period,
+- `exception`: the reconciler raised a programming error, or a process ended by itself,
+- `writes`: more writes than in the reference run and the allowance.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kubewright.controller.controller import current_reconcile
+from kubewright.manager.leader_election import LeadershipLost
+
+from .cluster import RunLimit, SimulatedCluster
+from .determinism import deterministic
+from .external import deactivate
+from .factories import OperatorPool
+from .faults import Fault, plan_of
+from .final_state import NormalisedState, differences, normalise
+from .loop import PROCESS, Livelock, VirtualLoop
+from .steps import ClientSteps, seconds
+from .trace import Trace
+
+if TYPE_CHECKING:
+    from .factories import OperatorFactory
+    from .processes import OperatorProcess
+    from .scenarios import Scenario
+    from .state import ClusterState
+
+EXTRA_WRITES = 20
+"""Writes that a run may have in addition to twice those of the reference run, unless the scenario says."""
+START_SECONDS = 1.0
+"""Virtual seconds between the start of the operator and the first step."""
+MAX_DIFFERENCES = 5
+PROGRAMMING_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    RecursionError,
+    TypeError,
+)
+"""Exceptions that no fault explains, unless the reference run raises them too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a run violated: the name of an invariant or of a check, and what was wrong."""
+
+    name: str
+    message: str
+    time: float = 0.0
+    event: int = 0
+    """Number of the last event of the trace at that time."""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.message}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """The result of a run."""
+
+    scenario: str
+    seed: int
+    faults: tuple[Fault, ...] = ()
+    skipped_steps: tuple[int, ...] = ()
+    replicas: int = 1
+    findings: list[Finding] = field(default_factory=list)
+    trace: Trace = field(default_factory=Trace)
+    final_state: NormalisedState = field(default_factory=dict)
+    step_ends: list[float] = field(default_factory=list)
+    """Virtual time at which each step ended."""
+    steps: list[str] = field(default_factory=list)
+    """Descriptions of the steps."""
+    end: float = 0.0
+    """Virtual time at which the run ended."""
+    converged_at: float = 0.0
+    """Virtual time of the last change before the quiet period."""
+    writes: int = 0
+    requests: int = 0
+    switches: int = 0
+    """Task switches."""
+    errors: list[str] = field(default_factory=list)
+    """Types of the exceptions that were logged."""
+    cpu_seconds: float = 0.0
+    state: ClusterState | None = None
+    """The final state; only of runs in this Python process."""
+    lines: dict[str, list[int]] = field(default_factory=dict)
+    """Executed lines of the operator by file, if they were recorded."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was violated."""
+        return not self.findings
+
+
+class _AlignedSteps(ClientSteps):
+    """Steps whose `advance` ends at the same virtual time as in the reference run.
+
+    A fault that delays a step would otherwise shift everything that follows, and an operator that acts on
+    times would end in another state for no reason.
+    """
+
+    def __init__(self, client: Any, reference: Run | None, **options: Any) -> None:
+        super().__init__(client, **options)
+        self._reference = reference
+        self.ends: list[float] = []
+
+    async def advance(self, duration: float | str) -> None:
+        """Let virtual time pass."""
+        number = self.count
+        ends = self._reference.step_ends if self._reference is not None else []
+        loop = asyncio.get_running_loop()
+        delay = seconds(duration)
+        if self._begin(f"advance {duration if isinstance(duration, str) else f'{delay:g}s'}"):
+            until = ends[number] if number < len(ends) else loop.time() + delay
+            await asyncio.sleep(max(until - loop.time(), 0.0))
+
+    def _begin(self, description: str) -> bool:
+        self._end_last()
+        return super()._begin(description)
+
+    def _end_last(self) -> None:
+        if self.count > len(self.ends):
+            self.ends.append(asyncio.get_running_loop().time())
+
+
+class _ErrorHandler(logging.Handler):
+    """Collects the errors that processes of the operator log."""
+
+    def __init__(self, run: SimulatedRun) -> None:
+        super().__init__(logging.WARNING)
+        self._run = run
+
+    def emit(self, record: logging.LogRecord) -> None:
+        process = PROCESS.get()
+        error = record.exc_info[1] if record.exc_info else None
+        if process is not None:
+            self._run.logged(process.name, record, error)
+
+
+class SimulatedRun:
+    """The phases of one run in the current Python process."""
+
+    def __init__(
+        self,
+        factory: OperatorFactory,
+        scenario: Scenario,
+        *,
+        seed: int = 0,
+        reference: Run | None = None,
+        replicas: int = 1,
+        old_factory: OperatorFactory | None = None,
+        tolerances: Sequence[str] = (),
+    ) -> None:
+        self.scenario = scenario
+        self.seed = seed
+        self.reference = reference
+        self.replicas = replicas
+        self.tolerances = (*scenario.tolerate, *tolerances)
+        self.faults: tuple[Fault, ...] = ()
+        self.skip: tuple[int, ...] = ()
+        self.findings: list[Finding] = []
+        self.errors: list[str] = []
+        self._seen: set[tuple[str, str]] = set()
+        self._factory = factory
+        self._old_factory = old_factory
+        self.loop: VirtualLoop
+        self.cluster: SimulatedCluster
+        self._steps: _AlignedSteps
+        self._limit: asyncio.Future[None]
+        self._converged_at = 0.0
+        self._cpu = 0.0
+
+    @contextlib.contextmanager
+    def prepared(self) -> Iterator[None]:
+        """Start the control plane, and end everything when the block ends."""
+        self.loop = loop = VirtualLoop()
+        handler = _ErrorHandler(self)
+        root = logging.getLogger()
+        with deterministic(loop, self.seed) as randomness:
+            self.cluster = SimulatedCluster(
+                loop,
+                randomness,
+                self._factory,
+                self.scenario,
+                replicas=self.replicas,
+                old_factory=self._old_factory,
+            )
+            self.cluster.external.activate()
+            root.addHandler(handler)
+            loop.set_exception_handler(self._loop_error)
+            try:
+                loop.run_until_complete(self.cluster.start())
+                yield
+            finally:
+                root.removeHandler(handler)
+                deactivate()
+                self._close()
+
+    def _close(self) -> None:
+        """End all tasks; what they log and send no longer counts."""
+        self.cluster.on_change = self.cluster.on_point = None
+        self.cluster.is_closing = True
+        self.cluster.trace = Trace()
+        logging.disable(logging.CRITICAL)
+        try:
+            self.loop.discard(self.cluster.all_processes)
+        finally:
+            logging.disable(logging.NOTSET)
+
+    def execute(self, faults: Sequence[Fault] = (), *, skip: Sequence[int] = ()) -> Run:
+        """Run the scenario and return the result."""
+        self.faults, self.skip = tuple(faults), tuple(skip)
+        self.cluster.plan = plan_of(faults)
+        began = time.process_time()
+        try:
+            self.loop.run_until_complete(self._main())
+        except Livelock as error:
+            self.find("convergence", f"the operator does not become idle: {error}")
+        result = self.result()
+        result.cpu_seconds = time.process_time() - began
+        return result
+
+    async def _main(self) -> None:
+        cluster, reference = self.cluster, self.reference
+        self._limit = self.loop.create_future()
+        cluster.on_limit = self._reached_limit  # type: ignore[method-assign]
+        cluster.on_process_error = self._process_failed
+        cluster.on_change = self._changed
+        if reference is not None:
+            cluster.max_requests = 20 * reference.requests + 500
+            self.loop.max_steps = self.loop.step + 30 * reference.switches + 500_000
+        else:
+            cluster.max_requests = 20_000
+            self.loop.max_steps = self.loop.step + 20_000_000
+        self._steps = _AlignedSteps(cluster.client, reference, skip=self.skip, on_step=self._on_step)
+        cluster.start_processes()
+        await asyncio.sleep(START_SECONDS)
+        if await self._until_limit(self._do_steps()):
+            await self._until_limit(self._settle())
+        self._finish()
+
+    async def _until_limit(self, work: Awaitable[None]) -> bool:
+        """Await one phase; return False if the run has to end."""
+        task = asyncio.ensure_future(work)
+        await asyncio.wait([task, self._limit], return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.exception() is None
+        self.find("convergence", str(self._limit.exception()))
+        task.cancel()
+        return False
+
+    async def _do_steps(self) -> None:
+        try:
+            await self.scenario(self._steps)
+        except Exception as error:
+            descriptions = self._steps.descriptions
+            step = descriptions[-1] if descriptions else "before the first step"
+            self.find("scenario", f"{step}: {type(error).__name__}: {error}")
+            if self.reference is None:
+                raise
+        self._steps._end_last()
+
+    async def _settle(self) -> None:
+        """Wait until the state no longer changes and, after a fault, equals that of the reference run."""
+        cluster, loop, scenario, reference = self.cluster, self.loop, self.scenario, self.reference
+        quiet = scenario.quiet_seconds
+        if reference is not None and loop.now < reference.converged_at:
+            await asyncio.sleep(reference.converged_at - loop.now)
+        deadline = loop.now + scenario.timeout
+        converged = False
+        last_changed = -1.0
+        while True:
+            since = max(cluster.changed_at, 0.0)
+            if loop.now - since >= quiet:
+                converged = True
+                if reference is None or (since != last_changed and not self._differences()):
+                    break
+                last_changed = since
+            if loop.now >= deadline:
+                break
+            await asyncio.sleep(min(max(quiet - (loop.now - since), quiet / 4), deadline - loop.now))
+        if not converged:
+            self.find("convergence", f"the state still changed {scenario.timeout:g} s after the last step")
+            return
+        self._converged_at = cluster.changed_at
+        cluster.recorder.mark_converged(time=loop.now)
+        await asyncio.sleep(quiet)
+
+    def _differences(self) -> list[Any]:
+        assert self.reference is not None
+        found = normalise(self.cluster.recorder.snapshot(time=self.loop.now), self.cluster.external.data)
+        return list(differences(self.reference.final_state, found, self.tolerances))
+
+    def _finish(self) -> None:
+        """Check the final state."""
+        state = self.cluster.recorder.snapshot(time=self.loop.now)
+        for each in self.scenario.invariants:
+            if each.when == "end":
+                self._check(each, state)
+        if self.reference is None or self.skip:
+            return
+        found = self._differences()
+        if found:
+            more = f" and {len(found) - MAX_DIFFERENCES} more" if len(found) > MAX_DIFFERENCES else ""
+            self.find("final-state", "; ".join(map(str, found[:MAX_DIFFERENCES])) + more)
+        allowed = self.scenario.extra_writes
+        most = (
+            2 * self.reference.writes + EXTRA_WRITES if allowed is None else self.reference.writes + allowed
+        )
+        writes = self._count_writes()
+        if writes > most:
+            self.find("writes", f"{writes} writes, and {self.reference.writes} in the reference run")
+
+    def result(self) -> Run:
+        """Return what happened so far."""
+        cluster, loop = self.cluster, self.loop
+        state = cluster.recorder.snapshot(time=loop.now)
+        return Run(
+            scenario=self.scenario.name,
+            seed=self.seed,
+            faults=self.faults,
+            skipped_steps=self.skip,
+            replicas=self.replicas,
+            findings=self.findings,
+            trace=cluster.trace,
+            final_state=normalise(state, cluster.external.data),
+            step_ends=self._steps.ends,
+            steps=self._steps.descriptions,
+            end=loop.now,
+            converged_at=self._converged_at,
+            writes=self._count_writes(),
+            requests=cluster.request_count,
+            switches=loop.step,
+            errors=sorted(set(self.errors)),
+            state=state,
+        )
+
+    def _count_writes(self) -> int:
+        return sum(each.actor == "operator" and each.is_write for each in self.cluster.requests)
+
+    # Findings
+
+    def find(self, name: str, message: str) -> None:
+        """Record a violation, once."""
+        if (name, message) in self._seen:
+            return
+        self._seen.add((name, message))
+        number = max(len(self.cluster.trace.events) - 1, 0)
+        self.findings.append(Finding(name, message, self.loop.now, number))
+        self.cluster.record("error", "", f"{name}: {message}")
+
+    def _check(self, invariant: Any, state: ClusterState) -> None:
+        try:
+            problems = invariant.problems(state)
+        except Exception as error:
+            problems = [f"the check raised {type(error).__name__}: {error}"]
+        for each in problems:
+            self.find(invariant.name, each)
+
+    def _changed(self) -> None:
+        checked = [each for each in self.scenario.invariants if each.when == "always"]
+        state = self.cluster.recorder.snapshot(time=self.loop.now)
+        for each in checked:
+            self._check(each, state)
+
+    def _on_step(self, number: int, description: str) -> None:
+        self.cluster.record("step", "scenario", f"{number} {description}")
+
+    def _reached_limit(self, error: Exception) -> None:
+        if not self._limit.done():
+            self._limit.set_exception(error)
+
+    def logged(self, process: str, record: logging.LogRecord, error: BaseException | None) -> None:
+        """Record an error that a process of the operator logged."""
+        text = record.getMessage()
+        if error is None:
+            return
+        self.errors.append(type(error).__name__)
+        info = current_reconcile.get()
+        where = f" ({info.controller} {info.request})" if info is not None else ""
+        self.cluster.record("log", process, f"{text}: {type(error).__name__}: {error}{where}")
+        expected = self.reference.errors if self.reference is not None else ()
+        if isinstance(error, PROGRAMMING_ERRORS) and type(error).__name__ not in expected:
+            self.find("exception", f"{type(error).__name__}: {error}{_location(error)}")
+
+    def _process_failed(self, process: OperatorProcess, error: BaseException) -> None:
+        self.cluster.record("log", process.name, f"process failed: {type(error).__name__}: {error}")
+        if isinstance(error, LeadershipLost):
+            return
+        self.errors.append(type(error).__name__)
+        if not self.faults:
+            self.find("exception", f"the process ended: {type(error).__name__}: {error}{_location(error)}")
+
+    def _loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if error is not None and not isinstance(error, RunLimit):
+            self.logged("", logging.LogRecord("", logging.ERROR, "", 0, context["message"], (), None), error)
+
+
+def run_once(
+    factory: OperatorFactory,
+    scenario: Scenario,
+    *,
+    faults: Sequence[Fault] = (),
+    seed: int = 0,
+    reference: Run | None = None,
+    replicas: int = 1,
+    skip: Sequence[int] = (),
+    old_factory: OperatorFactory | None = None,
+    tolerances: Sequence[str] = (),
+    on_point: Callable[[str], None] | None = None,
+) -> Run:
+    """Run a scenario in this Python process and return the result.
+
+    `skip` are numbers of steps that are left out. The state of this Python process (modules, globals of
+    libraries) is shared by runs; `explore` isolates each run in its own process.
+    """
+    pool = factory if isinstance(factory, OperatorPool) else OperatorPool(factory)
+    run = SimulatedRun(
+        pool,
+        scenario,
+        seed=seed,
+        reference=reference,
+        replicas=replicas,
+        old_factory=old_factory,
+        tolerances=tolerances,
+    )
+    with run.prepared():
+        run.cluster.on_point = on_point
+        result = run.execute(faults, skip=skip)
+    gc.collect()
+    return result
+
+
+def _location(error: BaseException) -> str:
+    """Return where an error was raised."""
+    step = error.__traceback__
+    if step is None:
+        return ""
+    while step.tb_next is not None:
+        step = step.tb_next
+    name = step.tb_frame.f_code.co_filename.replace("\\", "/").rpartition("/")[2]
+    return f" ({name}:{step.tb_lineno})"
+
+
+__all__ = ["EXTRA_WRITES", "Finding", "Run", "SimulatedRun", "run_once"]

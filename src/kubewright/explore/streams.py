@@ -1,0 +1,177 @@
+"""`WatchStream`: a watch of the operator, whose events can be delayed, lost or cut off.
+
+A task of the control plane reads the response of the server and delivers its events one by one. Each event
+after the initial state is a point of the run. The operator only reads what was delivered, so a killed process
+leaves nothing behind on the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import msgspec
+from multidict import CIMultiDict
+
+from kubewright.api.codec import ObjectHeader, decoder
+from kubewright.client.errors import ConnectionFailed
+
+from .faults import ERRORS, Fault
+
+if TYPE_CHECKING:
+    from kubewright.client.transport.interface import ResponseStream
+
+    from .processes import OperatorProcess
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class _Envelope(msgspec.Struct, gc=False):
+    type: str
+    object: msgspec.Raw
+
+
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_header = decoder(ObjectHeader).decode
+
+
+class WatchStream:
+    """A `ResponseStream` of a watch of one process."""
+
+    def __init__(
+        self,
+        process: OperatorProcess,
+        source: ResponseStream,
+        *,
+        path: str,
+        resource: str,
+        initial: bool,
+        idle_timeout: float | None,
+    ) -> None:
+        self.status = source.status
+        self.headers: CIMultiDict[str] = source.headers
+        self.path = path
+        self._process = process
+        self._cluster = process.cluster
+        self._source = source
+        self._resource = resource
+        self._initial = initial
+        self._idle_timeout = idle_timeout
+        self._delivered: deque[bytes | Exception | None] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._reader = self._cluster.loop.create_task(self._read(), context=contextvars.Context())
+        process.streams[self] = None
+
+    # Operator side
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not self._delivered:
+            self._waiter = self._cluster.loop.create_future()
+            try:
+                async with asyncio.timeout(self._idle_timeout):
+                    await self._waiter
+            except TimeoutError:
+                self.close()
+                raise ConnectionFailed(f"no data received for {self._idle_timeout:.0f} s") from None
+            finally:
+                self._waiter = None
+        chunk = self._delivered[0]
+        if isinstance(chunk, bytes):
+            self._delivered.popleft()
+            return chunk
+        self.close()
+        if chunk is None:
+            raise StopAsyncIteration
+        raise chunk
+
+    async def aclose(self) -> None:
+        """End the watch."""
+        self.close()
+
+    # Control plane side
+
+    def close(self) -> None:
+        """Stop reading from the server."""
+        self._process.streams.pop(self, None)
+        self._reader.cancel()
+
+    def fail(self, error: Exception) -> None:
+        """Break the connection."""
+        self.close()
+        self._put(error)
+
+    def _put(self, chunk: bytes | Exception | None) -> None:
+        self._delivered.append(chunk)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _read(self) -> None:
+        incomplete = b""
+        try:
+            async for chunk in self._source:
+                *lines, incomplete = (incomplete + chunk).split(b"\n")
+                for line in lines:
+                    if line:
+                        await self._deliver(line + b"\n")
+            self._put(None)
+        except ConnectionFailed as error:
+            self._put(error)
+        finally:
+            await self._source.aclose()
+
+    async def _deliver(self, line: bytes) -> None:
+        cluster, process = self._cluster, self._process
+        envelope = _decode_envelope(line)
+        if envelope.type in ("BOOKMARK", "ERROR"):
+            if self._initial and INITIAL_EVENTS_END.encode() in line:
+                self._initial = False
+                cluster.record("initial", process.name, f"{self._resource} synced")
+            self._put(line)
+            return
+        raw = bytes(envelope.object)
+        metadata = _decode_header(raw).metadata
+        name = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+        text = f"{envelope.type} {self._resource} {name}"
+        revision = int(metadata.resource_version or 0)
+        if self._initial:
+            cluster.record("initial", process.name, text, revision=revision)
+            self._put(line)
+            return
+        if process.lagging_until > cluster.loop.now:
+            await asyncio.sleep(process.lagging_until - cluster.loop.now)
+        delay = cluster.latency()
+        if delay:
+            await asyncio.sleep(delay)
+        event = cluster.record("delivery", process.name, text, revision=revision, body=raw)
+        fault = cluster.fault_at(event.point)
+        if fault is not None:
+            await self._inject(fault)
+        self._put(line)
+
+    async def _inject(self, fault: Fault) -> None:
+        cluster = self._cluster
+        cluster.record("fault", self._process.name, str(fault))
+        if fault.action == "hold":
+            await asyncio.sleep(fault.seconds)
+        elif fault.action == "reset":
+            self.fail(ConnectionFailed("connection reset by peer"))
+        elif fault.action == "expired":
+            status = msgspec.json.encode({"type": "ERROR", "object": ERRORS["expired"].body()})
+            self._put(status + b"\n")
+            self._put(None)
+            self.close()
+        elif fault.action == "gap":
+            self._process.unwatchable[self.path] = cluster.loop.now + fault.seconds
+            self.fail(ConnectionFailed("connection reset by peer"))
+        elif fault.action == "outage":
+            cluster.disconnect(self._process, fault.seconds)
+        await asyncio.sleep(0)  # where a closed stream ends
+
+
+__all__ = ["WatchStream"]

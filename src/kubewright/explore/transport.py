@@ -1,0 +1,393 @@
+"""Transports of a simulated cluster: requests of the operator are points at which faults are injected.
+
+Each request runs in a task of the control plane. The process that sent it can be killed or cancelled while
+the server completes it, as with a real server. Requests of the operator take one millisecond of virtual time
+(with a seed other than 0, a random time), so that a loop of requests advances the clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+from multidict import CIMultiDict
+
+from kubewright.api.codec import DecodeError, ObjectHeader, decoder
+from kubewright.apiserver.http.messages import HTTPRequest
+from kubewright.apiserver.http.request_info import RequestInfo, parse_request_info
+from kubewright.apiserver.in_process import ADMINISTRATOR, InProcessTransport
+from kubewright.client.errors import ConnectionFailed
+from kubewright.client.transport.interface import APIResponse, Headers, ResponseStream, WebSocketConnection
+from kubewright.controller.controller import current_reconcile
+
+from .faults import ERRORS, ErrorResponse, Fault
+from .loop import PROCESS
+from .state import IGNORED_RESOURCES, RequestRecord
+from .streams import WatchStream
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from .cluster import SimulatedCluster
+    from .processes import OperatorProcess
+    from .trace import TraceEvent
+
+R = TypeVar("R")
+
+REQUEST_TIMEOUT = 30.0
+"""Virtual seconds after which a lost request fails, if the client has no shorter timeout."""
+_READS = frozenset(("get", "list"))
+_decode_header = decoder(ObjectHeader).decode
+
+
+async def run_on_server(cluster: SimulatedCluster, request: Callable[[], Awaitable[R]]) -> R:
+    """Await a request in a task of the control plane, which completes even if the caller is cancelled."""
+
+    async def complete() -> R:
+        return await request()
+
+    return await asyncio.shield(cluster.loop.create_task(complete(), context=contextvars.Context()))
+
+
+async def never() -> None:
+    """Wait forever, in a process that was killed."""
+    await asyncio.get_running_loop().create_future()
+
+
+class OperatorTransport:
+    """Transport of one process of the operator."""
+
+    def __init__(self, process: OperatorProcess) -> None:
+        self._process = process
+        self._cluster = process.cluster
+        self._server = InProcessTransport(process.cluster.plane.server, ADMINISTRATOR)
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        query: str = "",
+        headers: Headers | None = None,
+        body: bytes = b"",
+        timeout: float | None = None,
+    ) -> APIResponse:
+        """Send a request, with the fault that is planned for it."""
+        cluster = self._cluster
+        info = _parse(method, path, query)
+        event = self._record(info, method, path, query, body)
+        self._check_reachable(info)
+        fault = cluster.fault_at(event.point)
+        if fault is not None:
+            injected = await self._inject(fault, event, timeout)
+            if injected is not None:
+                self._finish(event, info, injected)
+                return injected
+        query = self._lagging_query(info, query)
+        before = cluster.revision
+        delay = cluster.latency()
+        if delay:
+            await asyncio.sleep(delay)
+        response = await run_on_server(
+            cluster, lambda: self._server.send(method, path, query, headers, body, timeout)
+        )
+        self._finish(event, info, response, before)
+        if fault is not None:
+            await self._inject_after(fault, event, timeout)
+        await asyncio.sleep(cluster.latency() or cluster.LATENCY)
+        return response
+
+    async def stream(
+        self,
+        method: str,
+        path: str,
+        query: str = "",
+        headers: Headers | None = None,
+        body: bytes = b"",
+        timeout: float | None = None,
+        idle_timeout: float | None = None,
+    ) -> ResponseStream:
+        """Start a watch; other streams are not points."""
+        cluster, process = self._cluster, self._process
+        info = _parse(method, path, query)
+        event = self._record(info, method, path, query, body)
+        self._check_reachable(info)
+        fault = cluster.fault_at(event.point)
+        if fault is not None:
+            injected = await self._inject(fault, event, timeout)
+            if injected is not None:
+                event.status, event.ended = injected.status, cluster.loop.step
+                return _ErrorStream(injected)
+        if info.verb == "watch" and path in process.unwatchable:
+            if process.unwatchable[path] > cluster.loop.now:
+                raise ConnectionFailed("connection refused", sent=False)
+            del process.unwatchable[path]
+            if "sendInitialEvents" not in query:
+                return _ErrorStream(_error_response(ERRORS["expired"]))
+        source = await run_on_server(
+            cluster,
+            lambda: self._server.stream(method, path, query, headers, body, timeout, None),
+        )
+        event.status, event.ended = source.status, cluster.loop.step
+        if info.verb != "watch" or source.status >= 400:
+            return source
+        resource = f"{info.resource}.{info.group}" if info.group else info.resource
+        return WatchStream(
+            process,
+            source,
+            path=path,
+            resource=resource,
+            initial="sendInitialEvents=true" in query,
+            idle_timeout=idle_timeout,
+        )
+
+    async def websocket(
+        self,
+        path: str,
+        query: str = "",
+        headers: Headers | None = None,
+        protocols: tuple[str, ...] = (),
+        timeout: float | None = None,
+    ) -> WebSocketConnection:
+        """Open a WebSocket."""
+        return await self._server.websocket(path, query, headers, protocols, timeout)
+
+    def invalidate_credentials(self) -> bool:
+        """Do nothing: there are no credentials."""
+        return False
+
+    async def aclose(self) -> None:
+        """Do nothing: the server keeps running."""
+
+    # Points
+
+    def _record(self, info: RequestInfo, method: str, path: str, query: str, body: bytes) -> TraceEvent:
+        cluster = self._cluster
+        kind = _kind_of(info)
+        text = _describe(info, body) if info.resource else f"{method} {path}"
+        event = cluster.record(kind, self._process.name, text, body=body)
+        reconcile = current_reconcile.get()
+        if reconcile is not None:
+            event.reconcile = f"{reconcile.controller} {reconcile.request} {reconcile.id}"
+        cluster.count_request(kind)
+        return event
+
+    def _finish(
+        self, event: TraceEvent, info: RequestInfo, response: APIResponse, before: int | None = None
+    ) -> None:
+        """Record the response; `before` is the revision of the store at the request, if it was received."""
+        cluster = self._cluster
+        event.status, event.ended = response.status, cluster.loop.step
+        name = info.name
+        if event.kind in ("write", "lease") and response.status < 300:
+            try:
+                metadata = _decode_header(response.body).metadata
+            except DecodeError:
+                metadata = None
+            if metadata is not None:
+                event.revision = int(metadata.resource_version or 0)
+                name = name or metadata.name or ""
+                if info.verb == "create" and metadata.name and not event.text.endswith(metadata.name):
+                    event.text += metadata.name
+        is_changed = info.verb not in ("update", "patch") or before is None or event.revision > before
+        if event.kind == "write" and before is None:
+            is_changed = False
+        cluster.requests.append(
+            RequestRecord(
+                number=event.number,
+                time=event.time,
+                actor="operator",
+                replica=self._process.replica,
+                verb=info.verb,
+                group=info.group,
+                resource=info.resource,
+                subresource=info.subresource,
+                namespace=info.namespace,
+                name=name,
+                code=response.status,
+                is_changed=is_changed,
+            )
+        )
+
+    def _check_reachable(self, info: RequestInfo) -> None:
+        process, now = self._process, self._cluster.loop.now
+        if process.unreachable_until > now:
+            raise ConnectionFailed("connection refused", sent=False)
+        if info.resource == "leases" and process.lease_unreachable_until > now:
+            raise ConnectionFailed("connection refused", sent=False)
+
+    def _lagging_query(self, info: RequestInfo, query: str) -> str:
+        """Return the query of a list for an older revision, if the server lags and the request allows it.
+
+        A list with `resourceVersion=0` accepts any revision, one with another version that revision or a
+        later one. Without `resourceVersion` it must return the latest state, also on a lagging server.
+        """
+        process = self._process
+        if info.verb != "list" or process.lagging_until <= self._cluster.loop.now:
+            return query
+        values = dict(parse_qsl(query, keep_blank_values=True))
+        wanted = values.get("resourceVersion", "")
+        exact = values.get("resourceVersionMatch") == "Exact"
+        if not wanted.isdecimal() or exact or int(wanted) > process.lagging_revision:
+            return query
+        values.update(resourceVersion=str(process.lagging_revision), resourceVersionMatch="Exact")
+        return urlencode(values)
+
+    async def _inject(self, fault: Fault, event: TraceEvent, timeout: float | None) -> APIResponse | None:
+        """Inject a fault before the request is sent; return the response if it is not sent at all."""
+        cluster, process = self._cluster, self._process
+        cluster.record("fault", process.name, str(fault))
+        match fault.action:
+            case "crash-before":
+                cluster.crash(process)
+                await never()
+            case "error":
+                await asyncio.sleep(cluster.LATENCY)
+                cluster.injected_errors += 1
+                return _error_response(ERRORS[fault.value])
+            case "lost-request":
+                cluster.injected_errors += 1
+                await asyncio.sleep(min(timeout or REQUEST_TIMEOUT, REQUEST_TIMEOUT))
+                raise ConnectionFailed("connection timed out")
+            case "slow-request":
+                await asyncio.sleep(fault.seconds)
+            case "outage":
+                cluster.disconnect(process, fault.seconds)
+                raise ConnectionFailed("connection refused", sent=False)
+            case "pause":
+                cluster.pause(process, fault.seconds)
+                await asyncio.sleep(0)
+            case "lease-lost":
+                process.lease_unreachable_until = cluster.loop.now + fault.seconds
+            case "skew":
+                process.skew = float(fault.value)
+        return None
+
+    async def _inject_after(self, fault: Fault, event: TraceEvent, timeout: float | None) -> None:
+        """Inject a fault after the server has completed the request."""
+        cluster, process = self._cluster, self._process
+        match fault.action:
+            case "crash-after":
+                cluster.crash(process)
+                await never()
+            case "stale":
+                cluster.crash(process, lag=fault.seconds, lag_revision=max(event.revision - 1, 1))
+                await never()
+            case "upgrade":
+                cluster.upgrade(process)
+                await never()
+            case "lost-response":
+                cluster.injected_errors += 1
+                await asyncio.sleep(min(timeout or REQUEST_TIMEOUT, REQUEST_TIMEOUT))
+                raise ConnectionFailed("connection timed out")
+            case "slow-response":
+                await asyncio.sleep(fault.seconds)
+
+
+class ScenarioTransport(InProcessTransport):
+    """Transport of the scenario: requests are recorded, without faults."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        super().__init__(cluster.plane.server, ADMINISTRATOR)
+        self._cluster = cluster
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        query: str = "",
+        headers: Headers | None = None,
+        body: bytes = b"",
+        timeout: float | None = None,
+    ) -> APIResponse:
+        """Send a request."""
+        response = await super().send(method, path, query, headers, body, timeout)
+        info = _parse(method, path, query)
+        if info.verb not in ("get", "list", "watch") and info.resource:
+            event = self._cluster.record("request", "scenario", _describe(info, body), body=body)
+            event.status, event.ended = response.status, self._cluster.loop.step
+            self._cluster.requests.append(
+                RequestRecord(
+                    number=event.number,
+                    time=event.time,
+                    actor="scenario",
+                    verb=info.verb,
+                    group=info.group,
+                    resource=info.resource,
+                    subresource=info.subresource,
+                    namespace=info.namespace,
+                    name=info.name,
+                    code=response.status,
+                )
+            )
+        return response
+
+
+class _ErrorStream:
+    """The stream of an error response."""
+
+    def __init__(self, response: APIResponse) -> None:
+        self.status = response.status
+        self.headers = response.headers
+        self._body = response.body
+
+    def __aiter__(self) -> _ErrorStream:
+        return self
+
+    async def __anext__(self) -> bytes:
+        body, self._body = self._body, b""
+        if not body:
+            raise StopAsyncIteration
+        return body
+
+    async def aclose(self) -> None:
+        """Do nothing."""
+
+
+def _error_response(error: ErrorResponse) -> APIResponse:
+    headers = CIMultiDict({"Content-Type": "application/json"})
+    if error.retry_after is not None:
+        headers["Retry-After"] = str(error.retry_after)
+    return APIResponse(error.status, headers, msgspec.json.encode(error.body()))
+
+
+def _parse(method: str, path: str, query: str) -> RequestInfo:
+    return parse_request_info(HTTPRequest(method, path, query=query))
+
+
+def _kind_of(info: RequestInfo) -> str:
+    if not info.resource:
+        return "request"
+    if info.verb in _READS:
+        return "read"
+    if info.verb == "watch":
+        return "watch"
+    if info.resource == "leases":
+        return "lease"
+    if info.resource in IGNORED_RESOURCES or info.group in ("authorization.k8s.io", "authentication.k8s.io"):
+        return "event"
+    return "write"
+
+
+def _describe(info: RequestInfo, body: bytes) -> str:
+    resource = f"{info.resource}.{info.group}" if info.group else info.resource
+    if info.subresource:
+        resource += f"/{info.subresource}"
+    name = info.name
+    if not name and info.verb == "create":
+        try:
+            name = _decode_header(body).metadata.name or ""
+        except (DecodeError, AttributeError):
+            name = ""
+    where = f"{info.namespace}/{name}" if info.namespace else name
+    return f"{info.verb} {resource} {where}".rstrip()
+
+
+def in_operator() -> bool:
+    """Whether the running task belongs to a process of the operator."""
+    return PROCESS.get() is not None
+
+
+__all__ = ["OperatorTransport", "ScenarioTransport", "in_operator"]

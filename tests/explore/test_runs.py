@@ -1,0 +1,147 @@
+"""Runs in virtual time: determinism, crashes, and differences to the reference run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kubewright import Context, CustomResource, ObjectMeta, Operator, Spec, Status, resource
+from kubewright.api.core.v1 import ConfigMap
+from kubewright.explore import ExternalFake, Steps, parse_faults, run_once, scenario
+
+
+class PairSpec(Spec):
+    value: str = ""
+
+
+@resource(group="explore.example.com", version="v1")
+class Pair(CustomResource[PairSpec, Status]):
+    """Two config maps."""
+
+
+def make_operator() -> Operator:
+    """An operator that creates two config maps per object."""
+    operator = Operator("pairs")
+
+    @operator.reconcile(Pair, owns=(ConfigMap,))
+    async def reconcile(pair: Pair, ctx: Context[Pair]) -> None:
+        for suffix in ("left", "right"):
+            wanted = ConfigMap(
+                metadata=ObjectMeta(name=f"{pair.name}-{suffix}", namespace=pair.namespace),
+                data={"value": pair.spec.value},
+            )
+            await ctx.client.apply(ctx.own(wanted), force=True)
+
+    return operator
+
+
+def make_forgetful_operator() -> Operator:
+    """An operator that creates the second config map only together with the first."""
+    operator = Operator("pairs")
+
+    @operator.reconcile(Pair, owns=(ConfigMap,))
+    async def reconcile(pair: Pair, ctx: Context[Pair]) -> None:
+        found = await ctx.client.uncached.get_or_none(
+            ConfigMap, f"{pair.name}-left", namespace=pair.namespace
+        )
+        if found is None:
+            for suffix in ("left", "right"):
+                meta = ObjectMeta(name=f"{pair.name}-{suffix}", namespace=pair.namespace)
+                await ctx.client.create(ctx.own(ConfigMap(metadata=meta)))
+
+    return operator
+
+
+@scenario(quiet_seconds=10)
+async def one_pair(steps: Steps) -> None:
+    await steps.apply(Pair(metadata=ObjectMeta(name="a", namespace="default"), spec=PairSpec(value="x")))
+    await steps.wait(ConfigMap, "a-right", absent=False)
+    await steps.patch(Pair, "a", {"spec": {"value": "y"}})
+    await steps.advance("1m")
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return run_once(make_operator, one_pair)
+
+
+def test_a_reference_run_converges(reference) -> None:
+    assert reference.ok
+    assert reference.writes == 6  # the created config maps cause another reconcile
+    assert reference.steps[0] == "apply Pair a"
+    assert "ConfigMap default/a-left" in reference.final_state
+
+
+def test_the_same_seed_gives_the_same_trace(reference) -> None:
+    again = run_once(make_operator, one_pair)
+    assert again.trace.text() == reference.trace.text()
+    other = run_once(make_operator, one_pair, seed=1)
+    assert other.ok
+    assert other.trace.text() != reference.trace.text()
+
+
+def test_the_trace_does_not_depend_on_the_hash_seed(reference) -> None:
+    code = (
+        "from tests.explore.test_runs import make_operator, one_pair; "
+        "from kubewright.explore import run_once; "
+        "print(run_once(make_operator, one_pair).trace.digest())"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    root = Path(__file__).parents[2]
+    for seed in ("1", "2"):
+        output = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**environment, "PYTHONHASHSEED": seed},
+            cwd=root,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert output.strip() == reference.trace.digest()
+
+
+@pytest.mark.parametrize("fault", ["crash-before@w1", "crash-after@w1", "error=conflict@w2", "hold@d1+20s"])
+def test_a_correct_operator_recovers(reference, fault: str) -> None:
+    run = run_once(make_operator, one_pair, faults=parse_faults(fault), reference=reference)
+    assert run.ok, run.findings
+    assert any(each.kind == "fault" and each.text == fault for each in run.trace)
+
+
+def test_a_crash_between_two_writes_is_found() -> None:
+    reference = run_once(make_forgetful_operator, one_pair)
+    assert reference.ok
+    run = run_once(
+        make_forgetful_operator, one_pair, faults=parse_faults("crash-after@w1"), reference=reference
+    )
+    assert [each.name for each in run.findings] == ["scenario", "final-state"]
+    assert "ConfigMap default/a-right does not exist" in run.findings[1].message
+
+
+def test_finally_blocks_of_a_killed_process_do_not_run(reference) -> None:
+    log = ExternalFake("log")
+
+    def make() -> Operator:
+        operator = make_operator()
+
+        @operator.on_startup
+        async def start() -> None:
+            pass
+
+        @operator.reconcile(Pair, name="second")
+        async def reconcile(pair: Pair, ctx: Context[Pair]) -> None:
+            try:
+                await log.put("begun", "yes")
+            finally:
+                log._data()["ended"] = "yes"
+
+        return operator
+
+    run = run_once(make, one_pair, faults=parse_faults("crash-after@x1"))
+    ended = [each for each in run.trace if each.kind == "crash"]
+    assert ended
+    assert run.final_state["external log ended"] == ["yes"]  # of the restarted process
+    assert "external log begun" in run.final_state
