@@ -87,7 +87,9 @@ async def browse(dashboard: Dashboard) -> AsyncIterator[Browser]:
 
 @pytest.fixture
 async def server() -> AsyncIterator[TestServer]:
-    async with start_test_server("in-process", None, controllers=False) as made:
+    async with start_test_server(
+        "in-process", None, controllers=False, disable_admission_plugins=["ServiceAccount"]
+    ) as made:
         yield made
 
 

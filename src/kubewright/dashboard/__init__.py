@@ -10,8 +10,10 @@ The front end is built from `/dashboard` of the repository into `static/`.
 
 - `server`: `Dashboard`, the routes; `sessions`: tokens, cookies and the checks of every request
 - `assets`: the files of `static/`; `proxy`: `/k8s/`; `responses`: JSON responses and errors
-- `object_index`: metadata and health of all objects; `object_records`: one object of it
-- `overview`, `owner_tree`, `search`, `history`: views of it; `event_stream`: `/api/stream`
+- `views`: the handlers of `/api`; `event_stream`: `/api/stream`
+- `object_index`: metadata and health of all objects; `object_records`: one object of it;
+  `warning_events`: events; `readable_namespaces`: where the user can list a kind
+- `overview`, `owner_tree`, `search`, `history`: views of the objects
 - `traces`: spans of the connected operator; `access`: RBAC
 
 # HTTP interface

@@ -51,11 +51,15 @@ class RequestError(Exception):
 
 def json_response(data: Any, status: int = 200) -> web.Response:
     """Return data as JSON."""
+    return raw_json_response(encode(data), status)
+
+
+def raw_json_response(body: bytes, status: int = 200) -> web.Response:
+    """Return encoded JSON."""
     from aiohttp import web
 
-    return web.Response(
-        body=encode(data), status=status, headers={**DATA_HEADERS, "Content-Type": "application/json"}
-    )
+    headers = {**DATA_HEADERS, "Content-Type": "application/json"}
+    return web.Response(body=body, status=status, headers=headers)
 
 
 def error_response(path: str, code: int, message: str) -> web.Response:

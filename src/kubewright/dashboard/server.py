@@ -12,7 +12,7 @@ import errno
 import ipaddress
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +25,8 @@ from .assets import Assets
 from .proxy import KubernetesProxy
 from .responses import RequestError, error_response, json_response
 from .sessions import SESSION_SECONDS, RequestChecks, Sessions
+from .traces import TraceStore
+from .views import Handler, Views
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -38,7 +40,6 @@ SIGN_IN: Final = (
     "works once, and the newest one is valid. If a link of another page brought you here, reload this page."
 )
 _LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
-Handler = Callable[[Any], Awaitable["web.StreamResponse"]]
 
 
 class DashboardError(ValueError):
@@ -71,12 +72,14 @@ class Dashboard:
         hosts: Sequence[str] = (),
         certificate: Path | None = None,
         key: Path | None = None,
+        traces: TraceStore | None = None,
         on_address: Callable[[str], None] | None = None,
     ) -> None:
         """`hosts`: names of this server besides those of the loopback interface and `bind`.
 
-        `certificate` and `key`: PEM files; required unless `bind` is a loopback address. `on_address` is
-        called with each new address for signing in: at the start, and when the previous one was used.
+        `traces`: the spans of a connected operator. `certificate` and `key`: PEM files; required unless
+        `bind` is a loopback address. `on_address` is called with each new address for signing in: at the
+        start, and when the previous one was used.
         """
         if (certificate is None) != (key is None):
             raise DashboardError("the dashboard requires a certificate and a key, or neither")
@@ -100,8 +103,11 @@ class Dashboard:
         self._runner: web.ServerRunner | None = None
         self._listening = asyncio.Event()
         self._info: dict[str, Any] | None = None
+        self._traces = traces if traces is not None else TraceStore()
+        self.views = Views(client, self._traces)
         self._routes: dict[tuple[str, str], Handler] = {
             ("GET", "/api/info"): self._get_info,
+            **self.views.routes(),
         }
 
     @property
@@ -166,6 +172,7 @@ class Dashboard:
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
+        await self.views.stop()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set."""
@@ -272,7 +279,9 @@ class Dashboard:
         return json_response({**self._info, **self._trace_info()})
 
     def _trace_info(self) -> dict[str, Any]:
-        return {"traces": False, "operators": [], "tracesMessage": ""}
+        traces = self._traces
+        message = "" if traces.available else traces.message
+        return {"traces": traces.available, "operators": traces.operators, "tracesMessage": message}
 
     async def _user(self) -> dict[str, Any]:
         """Return the user of the client; empty if the cluster does not serve SelfSubjectReview."""
