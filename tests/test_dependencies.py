@@ -46,7 +46,7 @@ def _imported() -> dict[str, set[str]]:
 def test_imports_are_declared_and_declarations_are_imported() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    used = [each for name in ("etcd", "http2", "tracing", "testing") for each in extras[name]]
+    used = [each for name in ("etcd", "http2", "node", "tracing", "testing") for each in extras[name]]
     declared = _modules([*project["dependencies"], *used])
     imported = _imported()
     assert {name: imported[name] for name in imported.keys() - declared} == {}
@@ -56,7 +56,8 @@ def test_imports_are_declared_and_declarations_are_imported() -> None:
 def test_what_is_optional_is_imported_in_few_places() -> None:
     """Elsewhere a missing extra would break those who do not want it."""
     imported = _imported()
-    assert imported["aetcd"] | imported["grpc"] == {"src/kubewright/storage/etcd_connection.py"}
+    assert imported["aetcd"] == {"src/kubewright/storage/etcd_connection.py"}
+    assert imported["grpc"] - imported["aetcd"] == {"src/kubewright/node/rpc.py"}
     assert imported["h2"] | imported["hpack"] | imported["hyperframe"] == {
         "src/kubewright/apiserver/http/http2.py",
         "src/kubewright/apiserver/http/http2_stream.py",

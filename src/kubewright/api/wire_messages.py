@@ -81,8 +81,16 @@ class Messages:
         self._lines = lines
         self._parsed: dict[str, Message] = {}
 
+    def add(self, lines: Mapping[str, str]) -> None:
+        """Add messages, such as those of custom kinds; raise `ValueError` if one has other fields already."""
+        for name, line in lines.items():
+            message = parse_message(name, line)
+            if name in self and self[name] != message:
+                raise ValueError(f"the protobuf message {name} exists with other fields")
+            self._parsed[name] = message
+
     def __contains__(self, name: str) -> bool:
-        return name in self._lines
+        return name in self._parsed or name in self._lines
 
     def __getitem__(self, name: str) -> Message:
         """Return a message; raise `KeyError` if the table does not have it."""

@@ -97,7 +97,8 @@ class Version:
     """Selectable fields besides `metadata.name` and `metadata.namespace`: label to dotted path or
     function."""
     wire: Any = None
-    """Protobuf codec of the kind, if clients can use protobuf."""
+    """Protobuf codec of the kind, if clients can use protobuf; `resource_of` sets it for classes with field
+    numbers."""
     published_as: str = ""
     """Prefix of the OpenAPI definition names of a built-in version (`io.k8s.api.apps.v1`)."""
 

@@ -13,12 +13,13 @@ key, lists with `ListSet` by item.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from kubewright.api.codec import from_plain, to_plain
 from kubewright.api.declarations import ResourceInfo, has_status, resource_info
 from kubewright.schema.defaulting import apply_defaults
 from kubewright.schema.generation.from_types import schema_of
+from kubewright.schema.generation.protobuf_messages import message_lines
 from kubewright.schema.structural import Node
 
 from .conversion import HubConverter, VersionConverter
@@ -26,6 +27,9 @@ from .objects import Object
 from .resource import PATCH_TYPES, Resource, TableColumn, VerbFunction, Version
 from .strategy import Strategy
 from .subresource import ScaleSubresource, StatusSubresource, Subresource
+
+if TYPE_CHECKING:
+    from .encoding.protobuf import ProtobufCodec
 
 
 class ResourceSettings(TypedDict, total=False):
@@ -107,6 +111,7 @@ def _version(cls: type, info: ResourceInfo, extra: Mapping[str, Subresource]) ->
     ]
     return Version(
         name=info.gvk.version,
+        wire=_wire(cls, info),
         schema=Node(with_patch_strategies(schema_of(cls))),
         type=cls,
         served=info.served,
@@ -116,6 +121,20 @@ def _version(cls: type, info: ResourceInfo, extra: Mapping[str, Subresource]) ->
         subresources=subresources,
         field_selectors={path.lstrip("."): path for path in info.selectable_fields},
     )
+
+
+def _wire(cls: type, info: ResourceInfo) -> ProtobufCodec | None:
+    """Return the protobuf codec of a class with field numbers, after adding its messages to it."""
+    gvk = info.gvk
+    home = ".".join([*reversed(gvk.group.split(".")), gvk.version])
+    lines = message_lines(cls, home)
+    if not lines:
+        return None
+    from .encoding.protobuf import builtin_codec
+
+    codec = builtin_codec()
+    codec.add_kind(gvk.api_version, gvk.kind, info.list_kind, lines)
+    return codec
 
 
 def with_patch_strategies(schema: dict[str, Any]) -> dict[str, Any]:

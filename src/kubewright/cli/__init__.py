@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, str]] = {
     "install": "Install the CRDs of the project.",
     "apply": "Apply manifests to a cluster (server-side apply).",
     "create": "Add an API, webhooks, an API server or a kubectl plug-in to a project.",
+    "envtest": "Write the executables that Go's envtest starts.",
     "edit": "Change the settings of a project.",
     "init": "Create a project.",
     "manifests": "Generate CRDs, RBAC roles, webhook configurations and the deployment.",

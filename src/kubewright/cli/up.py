@@ -131,6 +131,13 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     help="Run the commands of containers as processes of this machine, with the rights of this user.",
 )
 @click.option(
+    "--kubelet-dir",
+    "kubelet_directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory in which the kubelet of each simulated node listens for device plug-ins and CSI drivers, "
+    "in DIR/NODE; requires the extra kubewright[node].",
+)
+@click.option(
     "--disable-controllers",
     multiple=True,
     callback=_split_list,
@@ -345,6 +352,7 @@ def _plane(options: dict[str, Any]) -> Any:
             "controllers",
             "nodes",
             "run_processes",
+            "kubelet_directory",
             "disable_controllers",
             "load_balancer_range",
             "disable_admission_plugins",

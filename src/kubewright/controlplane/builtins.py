@@ -217,13 +217,20 @@ def builtin_resources(
     *,
     extra_handlers: Mapping[tuple[str, str], Any] | None = None,
     extra_subresources: Mapping[tuple[str, str], Mapping[str, Subresource]] | None = None,
+    runtime_config: Mapping[str, bool] | None = None,
 ) -> list[Resource]:
-    """Return every built-in resource that is served by default, in discovery order.
+    """Return the built-in resources that are served, in discovery order.
 
     `extra_handlers` replaces verbs of a resource: (group, plural) to verb to handler; `extra_subresources`
-    adds subresources to it.
+    adds subresources to it. `runtime_config` enables or disables versions; see `RuntimeConfig`.
     """
-    rows = [row for row in (kinds if kinds is not None else resources()) if row.served_by_default]
+    rows = list(kinds if kinds is not None else resources())
+    if runtime_config:
+        from .runtime_config import RuntimeConfig
+
+        rows = RuntimeConfig(runtime_config, rows).served()
+    else:
+        rows = [row for row in rows if row.served_by_default]
     grouped: dict[tuple[str, str], list[BuiltinResource]] = {}
     for row in rows:
         grouped.setdefault((row.gvk.group, row.plural), []).append(row)

@@ -97,6 +97,16 @@ def parse_service_ranges(text: str) -> tuple[str, ...]:
     return tuple(map(str, networks))
 
 
+def require_node_plugins() -> None:
+    """Raise `ValueError` if the extra `node` is not installed."""
+    from importlib.util import find_spec
+
+    if find_spec("grpc") is None:
+        raise ValueError(
+            "device plug-ins and CSI drivers require grpcio; install it with: pip install 'kubewright[node]'"
+        )
+
+
 class ControlPlane:
     """A Kubernetes control plane in this process. Use it with `async with`, or `start()` and `stop()`."""
 
@@ -108,6 +118,7 @@ class ControlPlane:
         controllers: bool = True,
         nodes: int | str | Path = 0,
         run_processes: bool = False,
+        kubelet_directory: str | Path | None = None,
         disable_controllers: Iterable[str] = (),
         load_balancer_range: str = "203.0.113.0/24",
         disable_admission_plugins: Iterable[str] = (),
@@ -118,12 +129,16 @@ class ControlPlane:
         kubeconfig: str | Path | None = None,
         hosts: Sequence[str] = (),
         cert_dir: str | Path | None = None,
+        tls_key_pair: tuple[str | Path, str | Path] | None = None,
+        proxy_client_key_pair: tuple[str | Path, str | Path] | None = None,
+        advertise_address: str = "",
+        runtime_config: Mapping[str, bool] | None = None,
         token_auth_file: str | Path | None = None,
         client_ca_file: str | Path | None = None,
         front_proxy: FrontProxy | None = None,
         anonymous: bool = True,
         service_cluster_ip_range: str = "10.0.0.0/24",
-        service_account_issuer: str = "",
+        service_account_issuer: str | Sequence[str] = "",
         service_account_key_files: Sequence[str | Path] = (),
         service_account_signing_key_file: str | Path | None = None,
         api_audiences: Sequence[str] = (),
@@ -144,6 +159,12 @@ class ControlPlane:
             raise ValueError("containers cannot run as processes without a node; set nodes to 1 or more")
         self.run_processes = run_processes
         """Whether the commands of containers run as processes of this machine."""
+        if kubelet_directory is not None:
+            if nodes in (0, "0"):
+                raise ValueError("a kubelet directory requires a node; set nodes to 1 or more")
+            require_node_plugins()
+        self.kubelet_directory = kubelet_directory
+        """Directory with one of each simulated node, for device plug-ins and CSI drivers."""
         self.disabled_controllers = frozenset(disable_controllers)
         check_controller_names(self.disabled_controllers)
         self.load_balancer_range = load_balancer_range
@@ -162,6 +183,14 @@ class ControlPlane:
         """Whether clients can negotiate HTTP/2."""
         self.hosts = tuple(hosts)
         self.cert_dir = Path(cert_dir) if cert_dir is not None else None
+        self._tls_key_pair = read_key_pair(*map(Path, tls_key_pair)) if tls_key_pair is not None else None
+        self._proxy_client = (
+            read_key_pair(*map(Path, proxy_client_key_pair)) if proxy_client_key_pair is not None else None
+        )
+        self.advertise_address = advertise_address
+        """IP address in the endpoints of the service `kubernetes`; by default that of `bind`."""
+        self.runtime_config = dict(runtime_config or {})
+        """Built-in API versions to enable or disable, as in `--runtime-config` of kube-apiserver."""
         self.front_proxy = front_proxy
         self.anonymous = anonymous
         self.service_ranges = parse_service_ranges(service_cluster_ip_range)
@@ -170,7 +199,10 @@ class ControlPlane:
         self.api_audiences = tuple(api_audiences)
         self.token_files: list[StaticTokenAuthenticator] = []
         self.client_ca = read_certificates(Path(client_ca_file)) if client_ca_file is not None else b""
-        self._issuer_url = service_account_issuer
+        issuers = (
+            (service_account_issuer,) if isinstance(service_account_issuer, str) else service_account_issuer
+        )
+        self._issuers = tuple(each for each in issuers if each) or ("https://kubernetes.default.svc",)
         self._account_keys = [Path(path).read_bytes() for path in service_account_key_files]
         signing = service_account_signing_key_file
         self._signing_key = Path(signing).read_bytes() if signing is not None else b""
@@ -256,7 +288,9 @@ class ControlPlane:
         handlers = {**reviews.handlers, **self._identity.handlers}
         token = TokenRequests(self.server, lambda: self.issuer).subresource()
         for resource in builtin_resources(
-            extra_handlers=handlers, extra_subresources={("", "serviceaccounts"): {"token": token}}
+            extra_handlers=handlers,
+            extra_subresources={("", "serviceaccounts"): {"token": token}},
+            runtime_config=self.runtime_config,
         ):
             self.server.add(resource)
         if self.nodes not in (0, "0"):
@@ -279,7 +313,7 @@ class ControlPlane:
         self.front_proxy_authority = await load_or_create_ca(
             credentials, "front-proxy-authority", "kubewright-front-proxy-ca"
         )
-        self.front_proxy_client = await load_or_issue_certificate(
+        self.front_proxy_client = self._proxy_client or await load_or_issue_certificate(
             credentials, "front-proxy-client", self.front_proxy_authority, "front-proxy-client"
         )
         self.admin = await load_or_issue_certificate(
@@ -288,7 +322,7 @@ class ControlPlane:
         if not self._signing_key:
             self._signing_key = await load_or_create_signing_key(credentials)
         self.issuer = TokenIssuer(
-            self._issuer_url or "https://kubernetes.default.svc",
+            self._issuers[0],
             self._signing_key,
             keys=self._account_keys,
             audiences=self.api_audiences,
@@ -297,7 +331,9 @@ class ControlPlane:
         first = (str(next(ipaddress.ip_network(each).hosts())) for each in self.service_ranges)
         local = {"0.0.0.0": (), "::": ()}.get(self.bind, (self.bind,))  # noqa: S104
         hosts = (*local, "localhost", "127.0.0.1", "::1", *first, *SERVICE_NAMES, *self.hosts)
-        self.serving: KeyPair | None = None
+        self.serving: KeyPair | None = self._tls_key_pair
+        if self.serving is not None:
+            return
         if self.cert_dir is not None and (self.cert_dir / "apiserver.crt").exists():
             self.serving = read_key_pair(self.cert_dir / "apiserver.crt", self.cert_dir / "apiserver.key")
         else:
@@ -314,7 +350,7 @@ class ControlPlane:
         from kubewright.apiserver.authentication.x509 import X509Authenticator
 
         accounts = ServiceAccountAuthenticator(
-            issuers=[self.issuer.issuer],
+            issuers=list(self._issuers),
             keys=self.issuer.keys,
             audiences=self.issuer.audiences,
             lookup=token_invalidity(self.server, self.issuer.clock),
@@ -426,6 +462,7 @@ class ControlPlane:
             EmbeddedConnection(self),
             nodes=self.nodes,
             run_processes=self.run_processes,
+            kubelet_directory=self.kubelet_directory,
             disable=disabled,
             cloud=self._create_cloud,
         )
@@ -471,7 +508,7 @@ class ControlPlane:
         host = (
             "127.0.0.1" if self.front is None else self.front.url.rpartition(":")[0].removeprefix("https://")
         )
-        address = host.strip("[]")
+        address = self.advertise_address or host.strip("[]")
         try:
             ipaddress.ip_address(address)
         except ValueError:

@@ -97,7 +97,7 @@ class SimulatedCluster:
         """Virtual time of the last change of the state."""
         self.injected_errors = 0
         self.max_requests = 0
-        """Limit of the requests of the operator; 0 is none."""
+        """Limit of the requests of the operator; 0 means without a limit."""
         self._request_count = 0
         self._starts: dict[int, int] = {}
         self._recording = False

@@ -97,7 +97,7 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
         self.timers = 0
         """Number of timers that have fired."""
         self.max_steps = 0
-        """Limit of `step`; 0 is none."""
+        """Limit of `step`; 0 means without a limit."""
         self.current: events.Handle | None = None
         self._instant = 0
         self._numbers = 0

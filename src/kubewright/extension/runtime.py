@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.apiserver.authorization import AlwaysAllowPaths, AuthorizerUnion, PrivilegedGroups
 from kubewright.apiserver.delegation import Delegation
+from kubewright.apiserver.encoding.cbor import CBORHandler
+from kubewright.apiserver.encoding.protobuf import builtin_codec
 from kubewright.apiserver.http.server import HTTPServer
 from kubewright.apiserver.in_process import InProcessTransport
 from kubewright.apiserver.server import APIServer
@@ -90,6 +92,9 @@ async def serve_app(app: APIServerApp, cluster: Client | None) -> AsyncIterator[
             admission=[DeclaredAdmission(app.name, app.admissions, values)] if app.admissions else (),
         )
         values[SERVER] = server
+        server.delete_options_wire = builtin_codec()
+        if settings.cbor:
+            server.handle = CBORHandler(server.handle)
         backends = [(backend, server.add(resource)) for resource, backend in app.build(values)]
         for configure in app.configurations:
             configure(server)

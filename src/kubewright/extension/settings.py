@@ -43,6 +43,8 @@ class APIServerSettings:
     """Create the APIServices at start also outside of development, instead of through manifests."""
     group_priority: int = 1000
     """`groupPriorityMinimum` of the APIServices."""
+    cbor: bool = True
+    """Serve clients that prefer CBOR."""
     cluster_admission: bool = True
     """Apply namespace lifecycle, admission policies and admission webhooks of the cluster."""
 

@@ -369,8 +369,9 @@ def in_order(elements: Iterable[str]) -> list[str]:
     listed = list(elements)
     if len(listed) < 2:
         return listed
-    if all(element[0] in "f." for element in listed):
-        listed.sort()
+    listed.sort()
+    # "." and "f:" precede "i:", "k:" and "v:", and fields are in the order of their text.
+    if listed[-1][0] == "f":
         return listed
     return sorted(listed, key=_place)
 

@@ -23,8 +23,9 @@ _FLUSH_INTERVAL = 1.0
 class HighWaterMark:
     """A file that holds one revision and its checksum."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, fsync: bool = True) -> None:
         self.path = path
+        self._fsync = fsync
         self._file: int | None = None
         self._flushed = 0.0
 
@@ -54,15 +55,16 @@ class HighWaterMark:
                 self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             os.pwrite(self._file, digits + b" " + _checksum(digits) + b"\n", 0)
             now = time.monotonic()
-            if now - self._flushed >= _FLUSH_INTERVAL:
+            if self._fsync and now - self._flushed >= _FLUSH_INTERVAL:
                 self._flushed = now
                 os.fdatasync(self._file)
 
     def close(self) -> None:
         """Flush the mark and close the file."""
         if self._file is not None:
-            with contextlib.suppress(OSError):
-                os.fsync(self._file)
+            if self._fsync:
+                with contextlib.suppress(OSError):
+                    os.fsync(self._file)
             os.close(self._file)
             self._file = None
 

@@ -78,10 +78,11 @@ class StoreInUse(StorageError):
 class LogFile:
     """A file of changes, locked for this process."""
 
-    def __init__(self, path: Path, *, accept_data_loss: bool = False) -> None:
+    def __init__(self, path: Path, *, accept_data_loss: bool = False, fsync: bool = True) -> None:
         self.path = Path(os.path.realpath(path))
         self._accept_data_loss = accept_data_loss
-        self._mark = HighWaterMark(self._beside(".mark"))
+        self._fsync = fsync
+        self._mark = HighWaterMark(self._beside(".mark"), fsync=fsync)
         self._database: sqlite3.Connection | None = None
         self._lock: int | None = None
         self._database_lock: int | None = None
@@ -356,7 +357,7 @@ class LogFile:
         database.execute("PRAGMA page_size = 8192")
         version = self._check_format(database)
         database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = FULL")
+        database.execute(f"PRAGMA synchronous = {'FULL' if self._fsync else 'OFF'}")
         database.execute("PRAGMA journal_size_limit = 67108864")
         database.execute("BEGIN IMMEDIATE")
         if version is None:

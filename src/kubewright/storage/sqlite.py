@@ -44,7 +44,8 @@ class SQLiteStorage(LocalStorage):
     """Storage in one SQLite file, which one server uses at a time.
 
     A damaged file raises `DamagedStore` when it is opened. With `accept_data_loss` the intact part is copied
-    to a new file instead, and the damaged file is renamed to `PATH.damaged`.
+    to a new file instead, and the damaged file is renamed to `PATH.damaged`. Without `fsync`, writes are
+    acknowledged before they are on the disk: they survive the end of the process, not a loss of power.
     """
 
     def __init__(
@@ -55,9 +56,10 @@ class SQLiteStorage(LocalStorage):
         clock: Callable[[], float] = time.time,
         max_request_bytes: int = MAX_REQUEST_BYTES,
         accept_data_loss: bool = False,
+        fsync: bool = True,
     ) -> None:
         super().__init__(history=history, clock=clock, max_request_bytes=max_request_bytes)
-        self._file = LogFile(Path(path), accept_data_loss=accept_data_loss)
+        self._file = LogFile(Path(path), accept_data_loss=accept_data_loss, fsync=fsync)
         self._thread: ThreadPoolExecutor | None = None
         self._last_revision = 0
         self._queue: list[_Write] = []

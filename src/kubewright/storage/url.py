@@ -37,6 +37,8 @@ class StorageOptions(EtcdKeywords, total=False):
     """Clock of memory and SQLite storages."""
     accept_data_loss: bool
     """Open a damaged SQLite file with the intact part of its data."""
+    fsync: bool
+    """Whether writes to a SQLite file wait until they are on the disk."""
 
 
 def open_storage(url: str, **options: Unpack[StorageOptions]) -> Storage:

@@ -53,6 +53,7 @@ class ControlPlaneOptions(TypedDict, total=False):
     controllers: bool
     nodes: int | str | Path
     run_processes: bool
+    kubelet_directory: str | Path | None
     disable_controllers: Iterable[str]
     load_balancer_range: str
     disable_admission_plugins: Iterable[str]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .component_manager import ComponentManager
     from .connection import ClusterConnection
     from .nodes.node_registration import NodeRegistration
+    from .nodes.plugins.node_plugins import NodePlugins
     from .nodes.simulation import SimulatedNodes
     from .pod_metrics import MetricsSource, SimulatedMetrics
     from .pods import PodLister
@@ -50,6 +51,7 @@ class Workloads:
         *,
         nodes: int | str | Path = 1,
         run_processes: bool = False,
+        kubelet_directory: str | Path | None = None,
         disable: Iterable[str] = (),
         components: Sequence[Component] = COMPONENTS,
         cloud: Callable[[], CloudProvider] | None = None,
@@ -57,6 +59,8 @@ class Workloads:
         """`nodes`: the number of simulated nodes, or a file that describes them.
 
         `run_processes`: whether the commands of containers run on this machine (`nodes.processes`).
+        `kubelet_directory`: gets a directory per node, in which its kubelet listens for device plug-ins and
+        CSI drivers (`nodes.plugins`); without it, nodes have no plug-ins.
         `disable`: names of components, as in kube-controller-manager. `*` disables all controllers, but not
         the programs of their own: the scheduler and the kubelets.
 
@@ -65,6 +69,9 @@ class Workloads:
         self.connection = connection
         self.nodes = nodes
         self.run_processes = run_processes
+        self.kubelet_directory = Path(kubelet_directory) if kubelet_directory is not None else None
+        self.plugins: NodePlugins | None = None
+        """Device plug-ins and CSI drivers of the nodes; `None` without `kubelet_directory`."""
         names = {component.name for component in components}
         disabled = set(disable)
         if unknown := disabled - names - {ALL}:
@@ -214,6 +221,12 @@ class Workloads:
         self.registration = NodeRegistration(sender, load_nodes(self.nodes), settings=settings, now=self.now)
         await self.registration.start()
         self._services.append(self.registration)
+        if self.kubelet_directory is not None:
+            from .nodes.plugins.node_plugins import NodePlugins
+
+            self.plugins = NodePlugins(self.registration, self.kubelet_directory)
+            self._services.append(self.plugins)
+            await self.plugins.start()
         assert self.registration.listener is not None
         self.registration.listener.on_connection = partial(self._start_soon, kubelet)
 

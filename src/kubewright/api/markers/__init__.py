@@ -19,6 +19,7 @@ that the marker does not support. The codec ignores markers: decoding an object 
 - `rules`: CEL rules, immutability, unions
 - `topology`: how server-side apply merges lists and maps
 - `documentation`: descriptions, titles, examples, links
+- `protobuf`: field numbers
 - `schema_keywords`: keywords without a marker of their own
 """
 
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 from .base import Marker, MarkerError, Schema, class_markers, mark
 from .documentation import Description, Example, ExternalDocs, MaxDescription, Title
+from .protobuf import FieldNumber
 from .rules import AtLeastOneOf, AtMostOneOf, Cel, ExactlyOneOf, Immutable, OneOf
 from .schema_keywords import SchemaKeywords
 from .topology import Atomic, ListMap, ListSet, ListType, MapType, StructType
@@ -76,6 +78,7 @@ __all__ = [
     "ExactlyOneOf",
     "Example",
     "ExternalDocs",
+    "FieldNumber",
     "Float",
     "Format",
     "Ge",

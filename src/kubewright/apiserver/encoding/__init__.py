@@ -4,5 +4,5 @@
 - `request_body`: decodes and checks request bodies.
 - `representation`: turns stored bytes into the response format.
 - `tables`: Tables for `kubectl get`.
-- `protobuf`, `protobuf_wire`, `yaml`, `json_errors`: the formats.
+- `protobuf`, `protobuf_wire`, `cbor`, `yaml`, `json_errors`: the formats.
 """

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import binascii
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -100,6 +100,19 @@ class ProtobufCodec:
         self._messages = messages
         self._name_of = name_of
         self._decodings: dict[str, _Decoding] = {}
+        self._custom: dict[tuple[str, str], str] = {}
+
+    def add_kind(self, api_version: str, kind: str, list_kind: str, lines: Mapping[str, str]) -> None:
+        """Add the messages of a custom kind (`schema.generation.protobuf_messages`).
+
+        Raises `ValueError` if the kind exists with other fields.
+        """
+        if self._name_of(api_version, kind) is not None:
+            raise ValueError(f"{api_version}, Kind={kind} is a built-in kind")
+        self._messages.add(lines)
+        name = next(iter(lines))
+        self._custom[api_version, kind] = name
+        self._custom[api_version, list_kind] = f"{name}List"
 
     def decode(self, body: bytes) -> Plain:
         """Decode a body: `apiVersion`, `kind` and the fields of the kind."""
@@ -132,7 +145,7 @@ class ProtobufCodec:
         return self._write_message(name, value, "", 0)
 
     def _message_of(self, api_version: str, kind: str) -> str:
-        name = self._name_of(api_version, kind)
+        name = self._custom.get((api_version, kind)) or self._name_of(api_version, kind)
         if name is None or name not in self._messages:
             raise ProtobufError(f"{api_version}, Kind={kind} has no protobuf form; send it as JSON")
         return name

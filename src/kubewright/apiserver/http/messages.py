@@ -177,6 +177,19 @@ class HTTPRequest:
         body = self._body
         return len(body) if isinstance(body, bytes) else 0
 
+    def convert_body(self, convert: Callable[[bytes], bytes]) -> None:
+        """Replace the body by a conversion of it, which happens when the body is read."""
+        body = self._body
+
+        async def read(limit: int) -> bytes:
+            if isinstance(body, bytes):
+                if len(body) > limit:
+                    raise too_large(limit)
+                return convert(body)
+            return convert(await body(limit))
+
+        self._body = read
+
     async def prefetch(self, limit: int) -> None:
         """Receive the body; an error is raised by `read`."""
         try:

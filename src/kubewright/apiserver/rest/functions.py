@@ -153,7 +153,7 @@ class FunctionVerbHandler(_FunctionHandler):
         if self._verb in ("get", "list", "watch"):
             return None
         if scope.resource.custom and self._verb not in ("create", "update"):
-            return await self._decode_any(request, "DeleteOptions", None)
+            return await self._decode_any(request, "DeleteOptions", scope.server.delete_options_wire)
         validation = parse_write_options(request, "CreateOptions").field_validation
         return await scope.decode_body(request, validation)
 

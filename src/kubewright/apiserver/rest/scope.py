@@ -48,7 +48,7 @@ class EndpointScope:
 
     @cached_property
     def _serves_protobuf(self) -> bool:
-        return not self.resource.custom and self.version.wire is not None
+        return self.version.wire is not None
 
     def include_object(self, request: HTTPRequest, response_format: ResponseFormat) -> str:
         """Return how much of each object a Table contains: `None`, `Metadata` or `Object`."""

@@ -16,6 +16,7 @@ Modules:
 - `behaviour`: annotations and rules; `pod_control`: what tests call; `drain`
 - `kubelet_api`: logs, exec and port-forward over HTTPS; `stages`: Stage objects of kwok
 - `component`: the nodes as a component of `kubewright.workloads`
+- `plugins`: device plug-ins and CSI drivers over gRPC (`kubewright up --kubelet-dir`)
 - `processes`: containers as local processes (`kubewright up --run-processes`)
 - `runtime`: what runs containers, and the simulated runtime; `container_log`, `commands`: their content
 """

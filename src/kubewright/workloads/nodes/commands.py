@@ -70,8 +70,14 @@ class CommandContext:
     def __init__(self, arguments: list[str], run: ContainerRun, request: ExecRequest) -> None:
         self.arguments = arguments
         self.request = request
+        self.run = run
         if run.files is None:
             run.files = FileSystem()
+            if run.allocation is not None:
+                for device in run.allocation.devices:
+                    run.files.write(device.container_path, b"")
+                for mount in run.allocation.mounts:
+                    run.files.make_directory(mount.container_path)
         self.files = run.files
         self.output = bytearray()
         self.errors = bytearray()
@@ -171,13 +177,13 @@ async def _simple(context: CommandContext, run: ContainerRun, words: list[str]) 
 
 
 def _expand(word: str, context: CommandContext) -> str:
-    for name, value in environment(context.request).items():
+    for name, value in environment(context.request, context.run).items():
         word = word.replace(f"${{{name}}}", value).replace(f"${name}", value)
     return word
 
 
-def environment(request: ExecRequest) -> dict[str, str]:
-    """Return the variables of a container whose values are literal or fields of the pod."""
+def environment(request: ExecRequest, run: ContainerRun) -> dict[str, str]:
+    """Return the variables of a container: of devices, and those that are literal or fields of the pod."""
     pod, metadata = request.pod, request.pod.get("metadata") or {}
     values = {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -185,6 +191,8 @@ def environment(request: ExecRequest) -> dict[str, str]:
         "KUBERNETES_SERVICE_PORT": "443",
         "HOME": "/root",
     }
+    if run.allocation is not None:
+        values.update(run.allocation.envs)
     spec = pod.get("spec") or {}
     for field in ("containers", "initContainers", "ephemeralContainers"):
         for container in spec.get(field) or ():
@@ -228,7 +236,7 @@ async def _cat(context: CommandContext) -> int:
 
 
 async def _env(context: CommandContext) -> int:
-    values = environment(context.request)
+    values = environment(context.request, context.run)
     if context.arguments[0].endswith("printenv") and len(context.arguments) > 1:
         value = values.get(context.arguments[1])
         if value is None:
@@ -377,7 +385,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "printenv": _env,
     "ls": _ls,
     "pwd": lambda context: _print(context, "/"),
-    "hostname": lambda context: _print(context, environment(context.request)["HOSTNAME"]),
+    "hostname": lambda context: _print(context, environment(context.request, context.run)["HOSTNAME"]),
     "date": lambda context: _print(context, time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())),
     "true": _result,
     "false": _result,

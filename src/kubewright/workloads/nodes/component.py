@@ -26,9 +26,16 @@ async def add_simulated_nodes(manager: ComponentManager) -> None:
             clock=registration.clock,
             nodes=registration.nodes,
             images=load_image_commands(workloads.nodes),
+            plugins=workloads.plugins,
         )
         workloads.metrics = ProcessMetrics(runtime, workloads.metrics)
-    nodes = SimulatedNodes(manager, registration=registration, metrics=workloads.metrics, runtime=runtime)
+    nodes = SimulatedNodes(
+        manager,
+        registration=registration,
+        metrics=workloads.metrics,
+        runtime=runtime,
+        plugins=workloads.plugins,
+    )
     workloads.simulated_nodes = nodes
     manager.add(nodes)
     await nodes.wait_until_registered()

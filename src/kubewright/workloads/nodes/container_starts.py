@@ -89,6 +89,8 @@ class ContainerStarts:
             return self._fail_pull(container, pull_error, now)
         try:
             check_sub_paths(self._container_spec(container.name))
+            if worker.plugins is not None and not worker.plugins.prepare_container(container.name):
+                return None
             if not worker.context.runtime.prepare(
                 worker.pod, self._container_spec(container.name), lambda: worker.context.wake(worker)
             ):
@@ -108,6 +110,8 @@ class ContainerStarts:
         except ContainerStartError as error:
             container.run = None
             return self._fail_start(container, error, now)
+        if worker.plugins is not None:
+            worker.plugins.container_started(container.name)
         container.state = {"running": {"startedAt": self._worker.context.clock.stamp()}}
         container.since, container.restart_at, container.unhealthy = now, None, ""
         container.ready, container.started = False, container.kind != "ephemeral" or None
@@ -128,6 +132,8 @@ class ContainerStarts:
             lambda result: self._worker.exited(container, result),
             kubelet=_RunOwner(self._worker, container),
         )
+        if self._worker.plugins is not None:
+            run.allocation = self._worker.plugins.allocation(container.name)
         container.previous_run, container.run = container.run, run
         context.runtime.start(run, self._worker.pod, self._container_spec(container.name))
 

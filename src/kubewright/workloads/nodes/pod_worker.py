@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable
-from typing import Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from kubewright.api.codec import decode, encode
 from kubewright.api.times import parse_time
@@ -22,12 +22,15 @@ from kubewright.cache.store import ObjectKey
 from .behaviour import BehaviourResolver, ContainerBehaviour
 from .container_starts import PULL_BACKOFF_STATUS_SECONDS, ContainerStarts
 from .container_state import ContainerKind, ContainerState
-from .node_state import NodeState, host_ports, pod_requests
+from .node_state import NodeState, Rejection, host_ports, pod_requests
 from .objects import TERMINAL_PHASES, LoopClock, Object
 from .pod_status import pod_conditions, pod_phase
 from .resize import PodResize
 from .runtime import ContainerExit, ContainerRun, ContainerRuntime, PodIdentity
 from .settings import SimulationSettings
+
+if TYPE_CHECKING:
+    from .plugins.node_plugins import NodePlugins
 
 Stage = Literal["new", "creating", "running", "finished", "terminating", "terminated"]
 
@@ -40,6 +43,8 @@ class WorkerContext(Protocol):
     runtime: ContainerRuntime
     resolver: BehaviourResolver
     settings: SimulationSettings
+    plugins: NodePlugins | None
+    """Device plug-ins and CSI drivers of the nodes, if they are enabled."""
 
     def event(self, worker: PodWorker, kind: str, reason: str, message: str, container: str = "") -> None:
         """Record an event about a pod or one of its containers."""
@@ -78,6 +83,7 @@ class PodWorker:
         self.resize = PodResize(self)
         self.probe_checks = context.runtime.create_probes(self)
         self.starts = ContainerStarts(self)
+        self.plugins = context.plugins.for_pod(self) if context.plugins is not None else None
         self._observed_generation = 0
         self._create_at = 0.0
         self._grace: float | None = None
@@ -252,15 +258,20 @@ class PodWorker:
         return _earliest(due, self.deadline) if self._update_phase() else None
 
     def _admit(self, now: float) -> bool:
-        rejection = self.node.admit(self.pod, self.requests)
-        if rejection is not None:
-            self.context.event(self, "Warning", rejection.reason, rejection.message)
-            self.phase, self.reason = "Failed", rejection.reason
-            self.message = f"Pod was rejected: {rejection.message}"
-            self.containers = []
-            self.stage, self.dirty = "finished", True
-            return False
-        self._reserve(self.pod.get("spec") or {})
+        if self.plugins is None or not self.plugins.is_admitting:
+            rejection = self.node.admit(self.pod, self.requests)
+            if rejection is not None:
+                self._reject(rejection)
+                return False
+            self._reserve(self.pod.get("spec") or {})
+        if self.plugins is not None:
+            admitted = self.plugins.admit()
+            if isinstance(admitted, Rejection):
+                self._release()
+                self._reject(admitted)
+                return False
+            if not admitted:
+                return False
         self.start_time = self.context.clock.stamp()
         self._set_deadline(self.pod.get("spec") or {})
         behaviours = [self.behaviour(each) for each in self.containers]
@@ -274,6 +285,13 @@ class PodWorker:
             self.evict(evicted)
             return False
         return True
+
+    def _reject(self, rejection: Rejection) -> None:
+        self.context.event(self, "Warning", rejection.reason, rejection.message)
+        self.phase, self.reason = "Failed", rejection.reason
+        self.message = f"Pod was rejected: {rejection.message}"
+        self.containers = []
+        self.stage, self.dirty = "finished", True
 
     @property
     def _has_sandbox(self) -> bool:

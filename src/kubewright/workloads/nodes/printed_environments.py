@@ -71,7 +71,12 @@ class PrintedEnvironments:
         except (APIError, OSError) as error:
             self._prepared[key] = ContainerStartError(str(error))
         else:
-            variables = {"HOSTNAME": (pod["spec"].get("hostname") or metadata["name"])[:63], **variables}
+            allocation = worker.plugins.allocation(container["name"]) if worker.plugins is not None else None
+            variables = {
+                "HOSTNAME": (pod["spec"].get("hostname") or metadata["name"])[:63],
+                **(allocation.envs if allocation is not None else {}),
+                **variables,
+            }
             self._prepared[key] = "".join(f"{name}={value}\n" for name, value in variables.items())
         wake()
 

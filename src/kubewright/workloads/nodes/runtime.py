@@ -20,6 +20,8 @@ from .container_log import ContainerLog
 from .objects import LoopClock, Object
 
 if TYPE_CHECKING:
+    from kubewright.node.devices.messages import Allocation
+
     from .commands import FileSystem
     from .container_state import ContainerState
     from .pod_worker import PodWorker
@@ -94,6 +96,8 @@ class ContainerRun:
     """Whether the container has started completely, with its postStart hook."""
     kubelet: RunOwner | None = None
     """What the run reports to, except for its exit."""
+    allocation: Allocation | None = None
+    """What the container gets of device plug-ins."""
 
     def wake(self) -> None:
         """Let the kubelet check the container soon."""

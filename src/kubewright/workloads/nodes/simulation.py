@@ -48,6 +48,7 @@ from .stages.engine import StageEngine
 
 if TYPE_CHECKING:
     from .kubelet_api.server import KubeletServer
+    from .plugins.node_plugins import NodePlugins
 
 logger = logging.getLogger(__name__)
 
@@ -105,11 +106,12 @@ class SimulatedNodes:
         rng: random.Random | None = None,
         registration: NodeRegistration | None = None,
         metrics: MetricsSource | None = None,
+        plugins: NodePlugins | None = None,
     ) -> None:
         """`nodes` is a number, a YAML file or a list of nodes (see `node_spec`).
 
         A `registration` has its own nodes and settings, and is started and stopped by the caller. `metrics`
-        has the usage of containers, simulated unless given.
+        has the usage of containers, simulated unless given. `plugins` has device plug-ins and CSI drivers.
         """
         self.client = manager.client
         self._owns_registration = registration is None
@@ -123,6 +125,8 @@ class SimulatedNodes:
         self.metrics: MetricsSource = metrics if metrics is not None else SimulatedMetrics()
         self.settings = registration.settings
         self.clock = registration.clock
+        self.plugins = plugins
+        """Device plug-ins and CSI drivers of the nodes, if they are enabled."""
         self.rng = rng if rng is not None else random.Random()  # noqa: S311
         self.resolver = BehaviourResolver(self.settings)
         self.nodes = registration.nodes

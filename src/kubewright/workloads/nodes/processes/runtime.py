@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from kubewright.cache import Cache
     from kubewright.workloads.connection import RequestSender
     from kubewright.workloads.nodes.node_state import NodeState
+    from kubewright.workloads.nodes.plugins.node_plugins import NodePlugins
     from kubewright.workloads.nodes.pod_worker import PodWorker
 
 logger = logging.getLogger(__name__)
@@ -76,6 +77,7 @@ class ProcessRuntime:
         images: Mapping[str, list[str]] | None = None,
         directory: Path | None = None,
         namespaces: bool = True,
+        plugins: NodePlugins | None = None,
     ) -> None:
         """`images` has commands of images whose containers have none, `directory` is for state.
 
@@ -87,6 +89,7 @@ class ProcessRuntime:
         self.state = StateDirectory(directory)
         self.state.remove_stale()
         self.images = dict(images or {})
+        self.plugins = plugins
         self._clock = clock
         self._nodes = nodes
         self._cache = cache
@@ -171,6 +174,10 @@ class ProcessRuntime:
         volumes = await self._pod_volumes(pod)
         await volumes.set_up()
         variables = await self._environment.variables(volumes.context, container)
+        allocation = None
+        if self.plugins is not None:
+            allocation = self.plugins.allocation(pod["spec"].get("nodeName") or "", uid, container["name"])
+            variables = {**(allocation.envs if allocation is not None else {}), **variables}
         folder = self.state.container(uid, container["name"])
         hostname = (pod["spec"].get("hostname") or pod["metadata"]["name"])[:63]
         folder.mkdir(parents=True, exist_ok=True)
@@ -182,6 +189,14 @@ class ProcessRuntime:
             VARIABLE: str(self.state.path),
         }
         mounts = volumes.mounts(container, variables)
+        if allocation is not None:
+            mounts += [
+                BindMount(each.host_path, each.container_path, each.read_only) for each in allocation.mounts
+            ]
+            mounts += [
+                BindMount(each.host_path, each.container_path, "w" not in each.permissions)
+                for each in allocation.devices
+            ]
         message = self._message_file(uid, container["name"])
         message.write_bytes(b"")
         mounts.append(

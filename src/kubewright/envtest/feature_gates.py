@@ -1,0 +1,111 @@
+"""Feature gates of kube-apiserver v1.36, by their default.
+
+No gate changes this server: its behaviour is that of the defaults. A gate with its default value is accepted
+silently, another value with a warning, an unknown gate is an error as in kube-apiserver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .flags import FlagError
+
+_ENABLED_NAMES = """
+APIResponseCompression APIServerIdentity APIServerTracing AggregatedDiscoveryRemoveBetaType
+AllowParsingUserUIDFromCertAuth AllowServiceExternalIPs AnonymousAuthConfigurableEndpoints
+AnyVolumeDataSource AtomicFIFO AuthorizeNodeWithSelectors AuthorizePodWebsocketUpgradeCreatePermission
+AuthorizeWithSelectors BtreeWatchCache CPUManagerPolicyBetaOptions CPUManagerPolicyOptions
+CRDObservedGenerationTracking CRDValidationRatcheting CSIServiceAccountTokenSecrets
+ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation ClientsAllowTLSCacheGC ComponentFlagz
+ComponentStatusz ConsistentListFromCache ConstrainedImpersonation ContainerCheckpoint ContainerRestartRules
+ContextualLogging CustomCPUCFSQuotaPeriod CustomResourceFieldSelectors DRAAdminAccess DRAConsumableCapacity
+DRADeviceBindingConditions DRADeviceTaints DRAExtendedResource DRAPartitionableDevices DRAPrioritizedList
+DRAResourceClaimDeviceStatus DRAResourceClaimGranularStatusAuthorization DRASchedulerFilterTimeout
+DeclarativeValidation DeclarativeValidationBeta DeploymentReplicaSetTerminatingReplicas
+DetectCacheInconsistency DisableAllocatorDualWrite DisableCPUQuotaWithExclusiveCPUs
+DisableNodeKubeProxyVersion DynamicResourceAllocation EnvFiles ExecProbeTimeout ExtendWebSocketsToKubelet
+ExternalServiceAccountTokenSigner GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority
+HPAConfigurableTolerance HostnameOverride ImageMaximumGCAge ImageVolume InOrderInformers
+InOrderInformersBatchProcess InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling
+InPlacePodVerticalScalingInitContainers InformerResourceVersion JobBackoffLimitPerIndex JobManagedBy
+JobPodReplacementPolicy JobSuccessPolicy KubeletCgroupDriverFromCRI KubeletCrashLoopBackOffMax
+KubeletEnsureSecretPulledImages KubeletFineGrainedAuthz KubeletPSI KubeletPodResourcesDynamicResources
+KubeletPodResourcesGet KubeletPodResourcesListUseActivePods KubeletSeparateDiskGC
+KubeletServiceAccountTokenForCredentialProviders KubeletTracing ListFromCacheSnapshot LogarithmicScaleDown
+LoggingBetaOptions MatchLabelKeysInPodAffinity MatchLabelKeysInPodTopologySpread
+MatchLabelKeysInPodTopologySpreadSelectorMerge MultiCIDRServiceAllocator MutableCSINodeAllocatableCount
+MutablePodResourcesForSuspendedJobs MutableSchedulingDirectivesForSuspendedJobs MutatingAdmissionPolicy
+NFTablesProxyMode NodeDeclaredFeatures NodeInclusionPolicyInPodTopologySpread NodeLogQuery NodeSwap
+NominatedNodeNameForExpectation OpenAPIEnums OpportunisticBatching OrderedNamespaceDeletion
+PLEGOnDemandRelist PodDeletionCost PodLevelResources PodLifecycleSleepAction
+PodLifecycleSleepActionAllowZero PodObservedGenerationTracking PodReadyToStartContainersCondition
+PodSchedulingReadiness PodTopologyLabelsAdmission PortForwardWebsockets PreferSameTrafficDistribution
+PreventStaticPodAPIReferences ProcMountType RecoverVolumeExpansionFailure RecursiveReadOnlyMounts
+RelaxedDNSSearchValidation RelaxedEnvironmentVariableValidation RelaxedServiceNameValidation
+ReloadKubeletClientCAFile ReloadKubeletServerCertificateFile RemoteRequestHeaderUID
+ResilientWatchCacheInitialization ResourceHealthStatus ResourceHealthStatusMessage
+RestartAllContainersOnContainerExits RetryGenerateName RotateKubeletServerCertificate SELinuxChangePolicy
+SELinuxMountReadWriteOncePod SchedulerAsyncPreemption SchedulerPopFromBackoffQ SchedulerQueueingHints
+SeparateTaintEvictionController ServiceAccountNodeAudienceRestriction ServiceAccountTokenJTI
+ServiceAccountTokenNodeBinding ServiceAccountTokenNodeBindingValidation ServiceAccountTokenPodNodeInfo
+ServiceCIDRStatusFieldWiping SidecarContainers SizeBasedListCostEstimate StaleControllerConsistencyDaemonSet
+StaleControllerConsistencyJob StaleControllerConsistencyReplicaSet StaleControllerConsistencyStatefulSet
+StatefulSetSemanticRevisionComparison StorageNamespaceIndex StorageVersionHash
+StreamingCollectionEncodingToJSON StreamingCollectionEncodingToProtobuf StrictIPCIDRValidation
+StructuredAuthenticationConfiguration StructuredAuthenticationConfigurationEgressSelector
+StructuredAuthenticationConfigurationJWKSMetrics SupplementalGroupsPolicy SystemdWatchdog
+TokenRequestServiceAccountUIDValidation TopologyManagerPolicyBetaOptions TopologyManagerPolicyOptions
+TranslateStreamCloseWebsocketRequests UnauthenticatedHTTP2DOSMitigation UnknownVersionInteroperabilityProxy
+UnlockWhileProcessingFIFO UserNamespacesSupport VolumeAttributesClass WatchCacheInitializationPostStartHook
+WatchList WatchListClient WinDSR WinOverlay WindowsGracefulNodeShutdown
+"""
+
+ENABLED = frozenset(_ENABLED_NAMES.split())
+"""Gates that are enabled by default."""
+
+_DISABLED_NAMES = """
+APIServingWithRoutine AllAlpha AllBeta AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests
+AllowOverwriteTerminationGracePeriodSeconds AllowUnsafeMalformedObjectDeletion CBORServingAndStorage
+CPUManagerPolicyAlphaOptions CRIListStreaming CSIVolumeHealth ChangeContainerStatusOnKubeletRestart
+ClientsAllowCBOR ClientsPreferCBOR CloudControllerManagerWatchBasedRoutesReconciliation
+CloudControllerManagerWebhook ClusterTrustBundle ClusterTrustBundleProjection ConcurrentWatchObjectDecode
+ContainerStopSignals ControllerManagerReleaseLeaderElectionLockOnExit CoordinatedLeaderElection
+CrossNamespaceVolumeDataSource DRADeviceTaintRules DRAListTypeAttributes DRANodeAllocatableResources
+DRAResourcePoolStatus DRAWorkloadResourceClaims DeclarativeValidationTakeover EventedPLEG GangScheduling
+GenericWorkload GitRepoVolumeDriver HPAScaleToZero ImageVolumeWithDigest
+InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory KMSv1 KubeletInUserNamespace
+KubeletRegistrationGetOnExistsOnly LocalStorageCapacityIsolationFSQuotaMonitoring LoggingAlphaOptions
+ManifestBasedAdmissionControlConfig MaxUnavailableStatefulSet MemoryQoS MutablePVNodeAffinity
+NativeHistograms PersistentVolumeClaimUnusedSinceTime PodAndContainerStatsFromCRI PodCertificateRequest
+PodLevelResourceManagers PodLogsQuerySplitStreams PodsAPI QOSReserved ReduceDefaultCrashLoopBackOffDecay
+RuntimeClassInImageCriApi SELinuxMount SchedulerAsyncAPICalls SeparateCacheWatchRPC ShardedListAndWatch
+StorageCapacityScoring StorageVersionAPI StorageVersionMigrator TaintTolerationComparisonOperators
+TopologyAwareWorkloadScheduling TopologyManagerPolicyAlphaOptions UserNamespacesHostNetworkSupport
+VolumeLimitScaling WindowsCPUAndMemoryAffinity WindowsHostNetwork WorkloadAwarePreemption WorkloadWithJob
+"""
+
+DISABLED = frozenset(_DISABLED_NAMES.split())
+"""Gates that are disabled by default."""
+
+_VALUES = {"true": True, "false": False, "1": True, "0": False, "t": True, "f": False}
+
+
+def gates_without_effect(pairs: Iterable[str]) -> list[str]:
+    """Return the `NAME=VALUE` pairs of `--feature-gates` with other values than the default.
+
+    Raises `FlagError` for unknown gates.
+    """
+    changed = []
+    for pair in pairs:
+        name, equals, text = pair.rpartition(":")[2].partition("=")
+        value = _VALUES.get(text.strip().lower())
+        if not equals or value is None:
+            raise FlagError(f'invalid argument "{pair}" for "--feature-gates" flag: expected NAME=true|false')
+        name = name.strip()
+        if name not in ENABLED and name not in DISABLED:
+            raise FlagError(
+                f'invalid argument "{pair}" for "--feature-gates" flag: unrecognized feature gate: {name}'
+            )
+        if value != (name in ENABLED):
+            changed.append(f"{name}={text.strip()}")
+    return changed

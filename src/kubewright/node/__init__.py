@@ -1,0 +1,18 @@
+"""Plug-ins of kubelets over gRPC: device plug-ins and CSI drivers (extra `node`).
+
+    class SerialPorts(DevicePlugin):
+        resource = "example.com/serial-port"
+        ...
+
+    await SerialPorts().run()
+
+Modules:
+
+- `devices`: `DevicePlugin`, devices as an extended resource of a node
+- `plugin_registration`: how a kubelet finds CSI drivers
+- `messages`: protobuf messages declared as Python types; `rpc`: gRPC over unix sockets; `errors`: codes
+"""
+
+from kubewright.lazy import attach_stub
+
+__getattr__, __dir__ = attach_stub(__name__)

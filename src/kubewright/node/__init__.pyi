@@ -1,0 +1,15 @@
+from .devices.messages import Allocation as Allocation
+from .devices.messages import CDIDevice as CDIDevice
+from .devices.messages import DeviceSpec as DeviceSpec
+from .devices.messages import Mount as Mount
+from .devices.plugin import Device as Device
+from .devices.plugin import DevicePlugin as DevicePlugin
+from .errors import Aborted as Aborted
+from .errors import FailedPrecondition as FailedPrecondition
+from .errors import InvalidArgument as InvalidArgument
+from .errors import OutOfRange as OutOfRange
+from .errors import ResourceExhausted as ResourceExhausted
+from .errors import RPCError as RPCError
+from .errors import VolumeExists as VolumeExists
+from .errors import VolumeNotFound as VolumeNotFound
+from .messages import Message as Message

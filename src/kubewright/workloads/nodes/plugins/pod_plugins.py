@@ -1,0 +1,106 @@
+"""`PodPlugins`: what one pod gets of the plug-ins of its node, and when it has to wait for them.
+
+The calls to plug-ins run in the background. The worker of the pod asks for their result, and is woken when it
+is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from kubewright.node.devices.messages import Allocation
+from kubewright.workloads.nodes.node_state import Rejection
+from kubewright.workloads.nodes.runtime import ContainerStartError
+
+from .device_endpoint import AllocationError
+
+if TYPE_CHECKING:
+    from kubewright.workloads.nodes.pod_worker import PodWorker
+
+    from .node_plugins import KubeletPlugins
+
+
+class PodPlugins:
+    """Plug-ins of one pod."""
+
+    def __init__(self, node: KubeletPlugins, worker: PodWorker) -> None:
+        self._node = node
+        self._worker = worker
+        self._uid = worker.identity.uid
+        self._admission: asyncio.Task[Rejection | None] | None = None
+        self._starts: dict[str, asyncio.Task[ContainerStartError | None]] = {}
+
+    def _wake(self, task: asyncio.Task[object]) -> None:
+        if not task.cancelled():
+            self._worker.context.wake(self._worker)
+
+    # Admission
+
+    @property
+    def is_admitting(self) -> bool:
+        """Whether devices are being, or have been, assigned."""
+        return self._admission is not None
+
+    def admit(self) -> Rejection | bool:
+        """Return whether the devices of the pod are assigned, or why they cannot be."""
+        if self._admission is None:
+            if not self._node.devices.manages(self._worker.pod.get("spec") or {}):
+                return True
+            self._admission = asyncio.create_task(self._allocate())
+            self._admission.add_done_callback(self._wake)
+            return False
+        if not self._admission.done():
+            return False
+        return self._admission.result() or True
+
+    async def _allocate(self) -> Rejection | None:
+        try:
+            await self._node.devices.allocate(self._uid, self._worker.pod.get("spec") or {})
+        except AllocationError as error:
+            message = f"Allocate failed due to {error}, which is unexpected"
+            return Rejection("UnexpectedAdmissionError", message)
+        return None
+
+    # Containers
+
+    def prepare_container(self, name: str) -> bool:
+        """Return whether a container can be started; raise `ContainerStartError`.
+
+        Plug-ins that require it are called before each start.
+        """
+        if not self._node.devices.devices_of(self._uid, name):
+            return True
+        task = self._starts.get(name)
+        if task is None:
+            task = self._starts[name] = asyncio.create_task(
+                self._checked(self._node.devices.pre_start(self._uid, name))
+            )
+            task.add_done_callback(self._wake)
+            return False
+        if not task.done():
+            return False
+        if error := task.result():
+            del self._starts[name]
+            raise error
+        return True
+
+    async def _checked(self, call: Awaitable[None]) -> ContainerStartError | None:
+        try:
+            await call
+        except AllocationError as error:
+            message = f"Internal PreStartContainer hook failed: {error}"
+            return ContainerStartError(message, reason="PreStartHookError")
+        return None
+
+    def container_started(self, name: str) -> None:
+        """Forget the preparation of a container: its next start needs another one."""
+        self._starts.pop(name, None)
+
+    def allocation(self, container: str) -> Allocation | None:
+        """Return what a container gets with its devices."""
+        return self._node.devices.allocation(self._uid, container)
+
+
+__all__ = ["PodPlugins"]

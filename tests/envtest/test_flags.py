@@ -1,0 +1,215 @@
+"""Command lines of kube-apiserver: syntax, translation, warnings and errors."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubewright.envtest import kube_apiserver
+from kubewright.envtest.etcd import Etcd
+from kubewright.envtest.etcd import main as etcd_main
+from kubewright.envtest.etcd import start as start_etcd
+from kubewright.envtest.etcd_connection import EtcdClientOptions, EtcdUnavailable, open_etcd, store_file_name
+from kubewright.envtest.flags import FlagError, parse_duration, parse_flags
+from kubewright.envtest.kube_apiserver_flags import ABBREVIATIONS, IGNORED, SATISFIED, SUPPORTED, TYPES
+from kubewright.envtest.settings import ServerSettings, translate
+from kubewright.storage.sqlite import SQLiteStorage
+
+ETCD = "--etcd-servers=http://127.0.0.1:2379"
+
+
+def translated(*arguments: str) -> ServerSettings:
+    return translate(parse_flags([ETCD, *arguments], TYPES, abbreviations=ABBREVIATIONS))
+
+
+def test_flags_have_the_syntax_of_pflag() -> None:
+    types = {
+        "a": "string",
+        "list": "list",
+        "array": "array",
+        "on": "bool",
+        "n": "int",
+        "d": "duration",
+        "m": "map",
+    }
+    flags = parse_flags(
+        [
+            "--a",
+            "1",
+            "--a=2",
+            "--list=x,y",
+            "--list",
+            "z",
+            "--array=x,y",
+            "--on",
+            "--n=-3",
+            "-d1m30s",
+            "--m=k=v,w",
+        ],
+        types,
+        abbreviations={"d": "d"},
+    )
+    assert flags.string("a") == "2"
+    assert flags.strings("list") == ["x", "y", "z"]
+    assert flags.strings("array") == ["x,y"]
+    assert flags.boolean("on")
+    assert flags.integer("n", 0) == -3
+    assert flags.seconds("d", 0.0) == 90.0
+    assert flags.mapping("m") == {"k": "v", "w": ""}
+    assert not parse_flags(["--on=false"], types).boolean("on", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("0", 0.0), ("1h0m0s", 3600.0), ("1.5s", 1.5), ("-2ms", -0.002), ("5", None), ("1x", None), ("", None)],
+)
+def test_durations_have_the_syntax_of_go(text: str, seconds: float | None) -> None:
+    assert parse_duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--no-such-flag=1"], "unknown flag: --no-such-flag"),
+        (["--insecure-port=0"], "unknown flag: --insecure-port"),
+        (["-x"], "unknown shorthand flag: 'x' in -x"),
+        (["--secure-port"], "flag needs an argument: --secure-port"),
+        (["--secure-port=high"], 'invalid argument "high" for "--secure-port" flag: expected a whole number'),
+        (["--secure-port=0"], "--secure-port 0 must be between 1 and 65535, inclusive"),
+        (["--anonymous-auth=maybe"], 'invalid argument "maybe" for "--anonymous-auth" flag'),
+        (["--request-timeout=5"], "expected a duration such as 30s or 1m0s"),
+        (["serve"], "unexpected argument 'serve': only flags are accepted"),
+        (["--feature-gates=NoSuchGate=true"], "unrecognized feature gate: NoSuchGate"),
+        (["--runtime-config=apps/v1=perhaps"], "--runtime-config: invalid value apps/v1=perhaps"),
+        (["--authorization-mode=RBAC,Webhook"], "--authorization-mode: Webhook is not supported"),
+        (["--tls-cert-file=a.crt"], "--tls-cert-file and --tls-private-key-file must be specified together"),
+        (["--etcd-servers=127.0.0.1"], "--etcd-servers: '127.0.0.1' is not a URL"),
+    ],
+)
+def test_errors_name_the_flag_and_exit_with_1(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit:
+        kube_apiserver.main([ETCD, *arguments])
+    assert exit.value.code == 1
+    error = capsys.readouterr().err
+    assert error.startswith("Error: ")
+    assert message in error
+
+
+def test_etcd_servers_are_required(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit:
+        kube_apiserver.main([])
+    assert exit.value.code == 1
+    assert capsys.readouterr().err == "Error: --etcd-servers must be specified\n"
+
+
+def test_one_warning_names_all_flags_without_effect() -> None:
+    settings = translated(
+        "--allow-privileged=true",
+        "--event-ttl=2h",
+        "--profiling",
+        "-v=4",
+        "--goaway_chance=0",
+        "--feature-gates=kube:APIServerIdentity=true,GangScheduling=true",
+    )
+    assert settings.warnings == [
+        "ignored flags of kube-apiserver that have no effect here: --event-ttl --profiling --v",
+        "ignored feature gates that have no effect here: GangScheduling=true",
+    ]
+
+
+def test_flags_are_translated_to_settings(tmp_path: Path) -> None:
+    settings = translated(
+        "--secure-port=7443",
+        "--bind-address=127.0.0.1",
+        "--cert-dir",
+        str(tmp_path),
+        "--authorization-mode=Node,RBAC",
+        "--anonymous-auth=false",
+        "--service-account-issuer=https://a",
+        "--service-account-issuer=https://b",
+        "--enable-admission-plugins=PodNodeSelector",
+        "--runtime-config=resource.k8s.io/v1beta2,api/alpha=false",
+        "--max-requests-inflight=7",
+        "--min-request-timeout=10",
+        "--etcd-prefix=/other",
+    )
+    expected: dict[str, Any] = {
+        "controllers": False,
+        "nodes": 0,
+        "port": 7443,
+        "bind": "127.0.0.1",
+        "cert_dir": tmp_path,
+        "kubeconfig": tmp_path / "kubewright.kubeconfig",
+        "auth": ["Node", "RBAC"],
+        "anonymous": False,
+        "service_account_issuer": ["https://a", "https://b"],
+        "enable_admission_plugins": ["PodNodeSelector"],
+        "runtime_config": {"resource.k8s.io/v1beta2": True, "api/alpha": False},
+    }
+    assert expected.items() <= settings.plane.items()
+    assert settings.plane["server_options"]["max_in_flight"] == 7
+    assert settings.plane["server_options"]["watch_timeout"] == (10, 20)
+    assert settings.etcd.prefix == "/other"
+
+
+def test_anonymous_requests_are_not_allowed_with_always_allow() -> None:
+    assert not translated().plane["anonymous"]
+    settings = translated("--authorization-mode=AlwaysAllow", "--anonymous-auth=true")
+    assert not settings.plane["anonymous"]
+    assert settings.warnings == [
+        "--anonymous-auth is not allowed with the AlwaysAllow authorizer; reset to false"
+    ]
+
+
+def test_every_flag_is_either_supported_or_ignored() -> None:
+    assert not SUPPORTED.keys() & IGNORED.keys()
+    assert SATISFIED.keys() <= IGNORED.keys()
+
+
+def test_etcd_rejects_a_directory_that_is_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = Etcd(tmp_path / "a", fsync=True, max_request_bytes=1)
+    first.lock()
+    with pytest.raises(FlagError, match="is in use by another etcd"):
+        Etcd(tmp_path / "a", fsync=True, max_request_bytes=1).lock()
+    (tmp_path / "real" / "member" / "snap").mkdir(parents=True)
+    (tmp_path / "real" / "member" / "snap" / "db").touch()
+    with pytest.raises(SystemExit) as exit:
+        etcd_main(["-data-dir", str(tmp_path / "real"), "--listen-client-urls=http://127.0.0.1:0"])
+    assert exit.value.code == 1
+    assert "holds the data of a real etcd" in capsys.readouterr().err
+
+
+async def test_the_store_is_found_through_the_etcd_url(tmp_path: Path, unused_tcp_port: int) -> None:
+    url = f"http://127.0.0.1:{unused_tcp_port}"
+    start_etcd([f"--data-dir={tmp_path}", f"--listen-client-urls={url}", "--max-request-bytes", "1000"])
+    storage = await open_etcd(EtcdClientOptions(servers=(url,), prefix="/registry"))
+    assert isinstance(storage, SQLiteStorage)
+    assert storage.path == tmp_path / "registry.db"
+    assert store_file_name("/a/b") == "a%2Fb.db"
+
+    settings = translated("--etcd-servers", url)  # the last value of a list is appended
+    assert settings.etcd.servers[-1] == url
+
+
+async def test_a_second_server_on_one_store_reports_why_it_cannot_start(
+    tmp_path: Path, unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"http://127.0.0.1:{unused_tcp_port}"
+    start_etcd([f"--data-dir={tmp_path}", f"--listen-client-urls={url}"])
+    monkeypatch.setattr(kube_apiserver, "STORE_TIMEOUT", 0.0)
+    flags = parse_flags([f"--etcd-servers={url}", f"--cert-dir={tmp_path}", "--secure-port=1"], TYPES)
+    async with SQLiteStorage(tmp_path / "registry.db"):
+        with pytest.raises(kube_apiserver.StartError, match="one API server per --etcd-prefix at a time"):
+            await kube_apiserver.serve(translate(flags), kube_apiserver.LogHandler())
+
+
+async def test_an_unreachable_etcd_is_an_error(unused_tcp_port: int) -> None:
+    options = EtcdClientOptions(servers=(f"http://127.0.0.1:{unused_tcp_port}",))
+    with pytest.raises(EtcdUnavailable, match=r"etcd does not respond: .*; check --etcd-servers"):
+        await open_etcd(options, timeout=0.0)
+    await asyncio.sleep(0)

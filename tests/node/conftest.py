@@ -1,0 +1,56 @@
+"""Fixtures: a short directory for sockets, on a real event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+if sys.platform == "win32":
+    pytest.skip("requires unix sockets", allow_module_level=True)
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+for example in ("csi_directory", "device_plugin"):
+    sys.path.insert(0, str(EXAMPLES / example))
+
+
+def pytest_asyncio_loop_factories(config: Any, item: Any) -> Any:
+    return {"asyncio": asyncio.SelectorEventLoop}
+
+
+@pytest.fixture
+def kubelets() -> Iterator[Path]:
+    """The directory of the kubelets; paths of sockets are limited to 107 bytes."""
+    path = Path(tempfile.mkdtemp(prefix="kw-", dir="/tmp"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+Check = Callable[[], Awaitable[Any] | Any]
+
+
+@pytest.fixture
+def eventually() -> Callable[..., Awaitable[Any]]:
+    """Call a function, plain or async, until it returns something true; return that."""
+
+    async def wait(check: Check, timeout: float = 20.0) -> Any:
+        found: Any = None
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    found = check()
+                    if asyncio.iscoroutine(found):
+                        found = await found
+                    if found:
+                        return found
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            raise AssertionError(f"still {found!r} after {timeout} s") from None
+
+    return wait
