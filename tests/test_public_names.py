@@ -14,6 +14,7 @@ PACKAGES = (
     "cache",
     "cel",
     "client",
+    "composition",
     "controller",
     "controlplane",
     "manager",

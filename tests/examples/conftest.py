@@ -45,6 +45,7 @@ for example in (
     "guestbook",
     "memcached",
     "network",
+    "platform",
     "scheduler_plugin",
     "static_site",
 ):

@@ -25,6 +25,7 @@ FAKE_TIME = (
     "test_operator",
     "test_production",
     "test_rendered_kinds",
+    "test_composed_kinds",
 )
 
 

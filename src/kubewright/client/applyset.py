@@ -22,6 +22,7 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from kubewright.api.apply_order import NAMESPACES, in_apply_order, phase_of
@@ -90,6 +91,8 @@ class SetMember(NamedTuple):
     name: str
     namespace: str
     uid: str
+    labels: Mapping[str, str] = MappingProxyType({})
+    annotations: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -469,7 +472,10 @@ async def list_members(
             pager = client.list(metadata_of(gvk), namespace=namespace, labels={PART_OF_LABEL: set_id})
             try:
                 async for each in pager:
-                    found.append(SetMember(gvk, each.name, each.namespace, each.metadata.uid or ""))
+                    metadata = each.metadata
+                    labels, annotations = metadata.labels or {}, metadata.annotations or {}
+                    uid = metadata.uid or ""
+                    found.append(SetMember(gvk, each.name, each.namespace, uid, labels, annotations))
             except NotFound:
                 client.mapper.invalidate()  # the CRD was deleted after the last discovery
                 break

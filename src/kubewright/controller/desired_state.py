@@ -140,7 +140,7 @@ class DesiredState:
             if (gvk, key) in wanted:
                 raise ValueError(f"{gvk.kind} {key} is in the list of desired objects twice")
             wanted[gvk, key] = None
-            changed = await self._apply_if_needed(owner, gvk, key, intent, adopt)
+            changed = await self._apply_if_needed(owner, gvk, key, intent, adopt) is not None
             (result.applied if changed else result.unchanged).append(f"{gvk.kind} {key}")
         if self._prune:
             for gvk in self._kinds:
@@ -174,12 +174,13 @@ class DesiredState:
 
     async def _apply_if_needed(
         self, owner: Any, gvk: GroupVersionKind, key: ObjectKey, intent: dict[str, Any], adopt: bool
-    ) -> bool:
+    ) -> Any:
+        """Return the response of the API server, or `None` if the object did not have to be applied."""
         digest = _digest(intent)
         known = self._applied.get((gvk, key))
         informer = await self._informer(gvk)
         if known is not None and known.intent == digest and self._is_as_applied(informer, key, known, intent):
-            return False
+            return None
         await self._check_owner(owner, informer, gvk, key, adopt=adopt or known is not None)
         response: Any = await self._client.apply(intent, field_owner=self._field_owner, force=self._force)
         metadata = response["metadata"]
@@ -189,7 +190,7 @@ class DesiredState:
             metadata.get("generation") or 0,
             _digest(_projected(response, intent)),
         )
-        return True
+        return response
 
     async def _check_owner(
         self, owner: Any, informer: Informer, gvk: GroupVersionKind, key: ObjectKey, *, adopt: bool

@@ -75,16 +75,18 @@ class MemberReadiness(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Inventory:
+class Inventory:
+    """Kinds and namespaces of the members of a set."""
+
     kinds: frozenset[GroupKind] = frozenset()
     namespaces: frozenset[str] = frozenset()
     """Namespaces of members besides that of the owner."""
 
-    def __or__(self, other: _Inventory) -> _Inventory:
-        return _Inventory(self.kinds | other.kinds, self.namespaces | other.namespaces)
+    def __or__(self, other: Inventory) -> Inventory:
+        return Inventory(self.kinds | other.kinds, self.namespaces | other.namespaces)
 
     @classmethod
-    def of(cls, owner: MetaObject | Unstructured) -> _Inventory:
+    def of(cls, owner: MetaObject | Unstructured) -> Inventory:
         """Return the inventory that an owner has in its annotations."""
         annotations = owner.metadata.annotations or {}
         kinds, namespaces = (
@@ -129,13 +131,13 @@ class ObjectSets(DesiredState):
         """
         check_object_list(objects)
         set_id = self._register(owner)
-        manifests = [apply_configuration(each, _gvk_of(each)) for each in objects]
+        manifests = [apply_configuration(each, gvk_of(each)) for each in objects]
         home = owner.metadata.namespace or ""
-        target = _Inventory(
+        target = Inventory(
             frozenset(_manifest_gvk(each).group_kind for each in manifests),
             frozenset(each["metadata"].get("namespace") or home for each in manifests) - {home},
         )
-        stored = _Inventory.of(owner)
+        stored = Inventory.of(owner)
         await self._store_inventory(owner, set_id, stored | target)
         result = EnsureResult()
         desired: dict[tuple[GroupKind, ObjectKey], GroupVersionKind] = {}
@@ -145,10 +147,7 @@ class ObjectSets(DesiredState):
             if (gvk.group_kind, key) in desired:
                 raise ValueError(f"{gvk.kind} {key} is in the list of desired objects twice")
             desired[gvk.group_kind, key] = gvk
-            changed = await self._apply_if_needed(owner, gvk, key, intent, adopt)
-            if changed and gvk.group_kind == CRD:
-                await self._client.wait(gvk, key.name, until=condition("Established"), timeout=CRD_TIMEOUT)
-                self._client.mapper.invalidate()
+            changed = await self._apply_member(owner, gvk, key, intent, adopt) is not None
             (result.applied if changed else result.unchanged).append(f"{gvk.kind} {key}")
         self._desired[set_id] = [(gvk, key) for (_, key), gvk in desired.items()]
         namespaces = {home, *stored.namespaces, *target.namespaces} - {""}
@@ -156,6 +155,21 @@ class ObjectSets(DesiredState):
             await self._prune_members(kind, set_id, desired, namespaces, result)
         await self._store_inventory(owner, set_id, target)
         return result
+
+    async def _apply_member(
+        self,
+        owner: MetaObject | Unstructured,
+        gvk: GroupVersionKind,
+        key: ObjectKey,
+        intent: dict[str, Any],
+        adopt: bool,
+    ) -> Any:
+        """Apply an object if needed; return the response, for a CRD after its kind is served."""
+        response = await self._apply_if_needed(owner, gvk, key, intent, adopt)
+        if response is not None and gvk.group_kind == CRD:
+            await self._client.wait(gvk, key.name, until=condition("Established"), timeout=CRD_TIMEOUT)
+            self._client.mapper.invalidate()
+        return response
 
     async def readiness(self, owner: MetaObject | Unstructured) -> list[MemberReadiness]:
         """Return the states of the objects that `ensure` applied last for this owner."""
@@ -174,7 +188,7 @@ class ObjectSets(DesiredState):
         Members that others depend on are deleted after these: call it again until nothing is returned.
         """
         set_id = self._register(owner)
-        inventory = _Inventory.of(owner)
+        inventory = Inventory.of(owner)
         namespaces = {*inventory.namespaces, owner.metadata.namespace or ""} - {""}
         phases: set[int] = set()
         while True:
@@ -196,7 +210,7 @@ class ObjectSets(DesiredState):
                 await self._delete_member(each.gvk, ObjectKey(each.namespace, each.name), each.uid)
 
     def _id_of(self, owner: MetaObject | Unstructured) -> str:
-        kind = _gvk_of(owner).group_kind
+        kind = gvk_of(owner).group_kind
         return apply_set_id(owner.metadata.name or "", namespace=owner.metadata.namespace or "", kind=kind)
 
     def _register(self, owner: MetaObject | Unstructured) -> str:
@@ -213,7 +227,7 @@ class ObjectSets(DesiredState):
         return found
 
     async def _store_inventory(
-        self, owner: MetaObject | Unstructured, set_id: str, inventory: _Inventory
+        self, owner: MetaObject | Unstructured, set_id: str, inventory: Inventory
     ) -> None:
         labels, annotations = owner.metadata.labels or {}, owner.metadata.annotations or {}
         wanted = inventory.annotations()
@@ -264,7 +278,7 @@ class ObjectSets(DesiredState):
             return
         if current is not None:
             request = self._requests.get(current)
-            belongs_to = f"{_gvk_of(owner).kind} {request}" if request is not None else f"ApplySet {current}"
+            belongs_to = f"{gvk_of(owner).kind} {request}" if request is not None else f"ApplySet {current}"
             raise OwnerError(f"{gvk.kind} {key} already belongs to {belongs_to}")
         await super()._check_owner(owner, informer, gvk, key, adopt=adopt)
 
@@ -277,11 +291,9 @@ class ObjectSets(DesiredState):
         result: EnsureResult,
     ) -> None:
         gvk = next((each for each in desired.values() if each.group_kind == kind), None)
+        gvk = gvk or await self._served_version(kind)
         if gvk is None:
-            versions = await self._client.mapper.versions_for(kind)
-            if not versions:
-                return  # the CRD of this kind was deleted, and its objects with it
-            gvk = kind.with_version(versions[0])
+            return  # the CRD of this kind was deleted, and its objects with it
         informer = await self._informer(gvk)
         found = {key: entry.uid for key, entry in informer.store.indexed(label_index(PART_OF_LABEL), set_id)}
         if informer.filtered or not all(informer.covers(each) for each in namespaces):
@@ -290,6 +302,11 @@ class ObjectSets(DesiredState):
         for key, uid in found.items():
             if (kind, key) not in desired and await self._delete_member(gvk, key, uid):
                 result.deleted.append(f"{gvk.kind} {key}")
+
+    async def _served_version(self, kind: GroupKind) -> GroupVersionKind | None:
+        """Return the preferred version of a kind, or `None` if it is not served."""
+        versions = await self._client.mapper.versions_for(kind)
+        return kind.with_version(versions[0]) if versions else None
 
     async def _delete_member(self, gvk: GroupVersionKind, key: ObjectKey, uid: str) -> bool:
         """Delete an object unless it is deleted already, or another object has its name now."""
@@ -321,7 +338,8 @@ def _cached_kind(gvk: GroupVersionKind) -> AnyKind:
     return metadata_of(gvk) if gvk.group_kind in RESTRICTED_KINDS else gvk
 
 
-def _gvk_of(obj: Any) -> GroupVersionKind:
+def gvk_of(obj: Any) -> GroupVersionKind:
+    """Return the kind of an object."""
     kind: Any = kind_of(obj)
     gvk: GroupVersionKind = getattr(kind, "gvk", kind)
     return gvk
@@ -335,4 +353,4 @@ def _phase(member: SetMember) -> int:
     return phase_of(str(member.gvk.group_version), member.gvk.kind)
 
 
-__all__ = ["MemberReadiness", "ObjectSets"]
+__all__ = ["Inventory", "MemberReadiness", "ObjectSets", "gvk_of"]

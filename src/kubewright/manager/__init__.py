@@ -12,7 +12,8 @@
   `operator_runtime`, `operator_webhooks`: the manager and the webhook server that are built from it
 - `context`: `Context`; `sync_context`: `SyncContext` for plain functions; `unawaited`: calls without await
 - `change_handlers`: handlers for changes with old and new state; `failure_events`: events about errors
-- `template_folder`, `rendered_kinds`: objects from templates, behind `Operator.render`
+- `template_folder`, `rendered_kinds`: objects from templates, behind `Operator.render`; `composed_kinds`:
+  from a graph, behind `Operator.compose`; `set_status`: the status of both
 - `services`: objects of the program that functions receive by type
 - `settings`: `Settings`; `rbac`: the RBAC rules that an operator requires
 - `installation`: CRDs and webhook configurations during development

@@ -66,9 +66,11 @@ from .services import Factory, Services, ServiceT
 from .settings import Settings
 
 if TYPE_CHECKING:
+    from kubewright.composition.template import CompositionTemplate
     from kubewright.manifests.project import OperatorDeployment
     from kubewright.webhook.conversion import Converter
 
+    from .composed_kinds import ComposedKind
     from .rendered_kinds import RenderedKind
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -91,6 +93,7 @@ class Operator:
         self.watchers: list[WatchedKind] = []
         self.finalizers: dict[ObjectKind, ObjectHandler] = {}
         self.rendered: dict[ObjectKind, RenderedKind] = {}
+        self.composed: dict[ObjectKind, ComposedKind] = {}
         self.timers: list[ObjectHandler] = []
         self.daemons: list[ObjectHandler] = []
         self.defaults: dict[type[MetaObject], AdmissionFunction] = {}
@@ -210,6 +213,82 @@ class Operator:
         self.reconcilers.append(self._handler(kind, rendered.reconcile, "reconciler", options))
         self.rendered[kind] = rendered
         return rendered
+
+    @suggest_keywords
+    def compose(
+        self,
+        kind: type[MetaObject],
+        *,
+        owns: Sequence[type[MetaObject] | GroupVersionKind] = (),
+        name: str = "",
+        workers: int = 1,
+        finalizer: str = "",
+    ) -> Callable[[F], F]:
+        """Apply the graph of objects that the function returns for objects of `kind`.
+
+        The function returns a `kubewright.composition.Graph`; it may be plain or async and receives its
+        arguments by type, as a reconciler does. `owns` are the kinds of all objects of the graph: they are
+        watched, and permissions follow from them. Conditions are described in `set_status`; no other
+        functions are needed for the kind. `finalizer` is that of `finalize`.
+        """
+        check_kind(kind)
+        owned = as_sequence("owns", owns)
+        for each in owned:
+            if not isinstance(each, GroupVersionKind):
+                check_kind(each)
+
+        def register(function: F) -> F:
+            known = self._known({class_of(kind): "object", **OBJECT_VALUES})
+            call = InjectedFunction(function, known, role="composition")
+            self._add_composed(kind, call, owned, name=name, workers=workers, finalizer=finalizer)
+            return function
+
+        return register
+
+    @suggest_keywords
+    def compose_template(
+        self,
+        kind: type[MetaObject],
+        template: CompositionTemplate | str | os.PathLike[str],
+        *,
+        name: str = "",
+        workers: int = 1,
+        finalizer: str = "",
+    ) -> CompositionTemplate:
+        """Apply the graph of objects that a YAML file with CEL expressions declares for objects of `kind`.
+
+        The file is described in `kubewright.composition.template`; it is checked immediately, against the
+        types of `kind` and of built-in kinds. Options are those of `compose`.
+        """
+        from kubewright.composition.template import CompositionTemplate
+
+        from .composed_kinds import template_function
+
+        check_kind(kind)
+        loaded = template if isinstance(template, CompositionTemplate) else CompositionTemplate.load(template)
+        loaded.check(kind)
+        known: dict[type, str] = {class_of(kind): "object"}
+        call = InjectedFunction(template_function(kind, loaded), known, role="composition")
+        self._add_composed(kind, call, loaded.kinds, name=name, workers=workers, finalizer=finalizer)
+        return loaded
+
+    def _add_composed(
+        self,
+        kind: type[MetaObject],
+        call: InjectedFunction,
+        owns: Sequence[type[MetaObject] | GroupVersionKind],
+        *,
+        name: str,
+        workers: int,
+        finalizer: str,
+    ) -> None:
+        from .composed_kinds import ComposedKind
+
+        composed = ComposedKind(call, owns)
+        self.finalize(kind, finalizer=finalizer)(composed.finalize)
+        options = {"name": name or None, "workers": workers}
+        self.reconcilers.append(ObjectHandler(kind, call.function, composed, options))
+        self.composed[kind] = composed
 
     @suggest_keywords
     def watches(

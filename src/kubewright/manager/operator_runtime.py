@@ -176,7 +176,7 @@ class OperatorRuntime:
 
     def _desired_state(self, kind: ObjectKind) -> DesiredState:
         found = self._desired.get(kind)
-        if found is None and kind in self.operator.rendered:
+        if found is None and (kind in self.operator.rendered or kind in self.operator.composed):
             found = self._desired[kind] = self.object_sets(kind)
         if found is None:
             owned = [
@@ -191,13 +191,17 @@ class OperatorRuntime:
         return found
 
     def object_sets(self, kind: ObjectKind) -> ObjectSets:
-        """Return the object sets of a kind with templates."""
+        """Return the object sets of a kind with templates or a composition."""
         found = self._object_sets.get(kind)
         if found is None:
-            manager = self.manager
-            found = self._object_sets[kind] = ObjectSets(
-                manager.client, manager.cache, field_owner=self.operator.name
+            client, cache, name = self.manager.client, self.manager.cache, self.operator.name
+            composed = self.operator.composed.get(kind)
+            found = (
+                composed.sets(client, cache, name)
+                if composed is not None
+                else ObjectSets(client, cache, field_owner=name)
             )
+            self._object_sets[kind] = found
         return found
 
     def _memory(self, kind: ObjectKind, request: Request, uid: str | None) -> dict[str, Any]:
@@ -341,12 +345,15 @@ def _add_controller(runtime: OperatorRuntime, handler: ObjectHandler, *, first: 
             priority=watched.priority,
         )
     rendered = runtime.operator.rendered.get(handler.kind)
-    if rendered is not None and handler.function == rendered.reconcile:
+    composed = runtime.operator.composed.get(handler.kind)
+    is_set = rendered is not None and handler.function == rendered.reconcile
+    if is_set or (composed is not None and handler.call is composed):
         builder.source(runtime.object_sets(handler.kind).source)
-    elif rendered is not None and handler.owns:
+    elif (rendered is not None or composed is not None) and handler.owns:
+        origin = "templates" if rendered is not None else "a composition"
         raise TypeError(
-            f"{describe(handler.function)}: objects of {kind_name(handler.kind)} come from templates; "
-            "add the owned objects to the templates, and remove owns="
+            f"{describe(handler.function)}: objects of {kind_name(handler.kind)} come from {origin}; "
+            f"add the owned objects to the {origin.removeprefix('a ')}, and remove owns="
         )
     builder.with_options(
         **{**options, "tracing": options.get("tracing") or runtime.operator.settings.tracing}

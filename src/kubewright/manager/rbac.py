@@ -52,6 +52,9 @@ def rules_of(operator: Operator, settings: Settings | None = None) -> Iterable[R
     for rendered in operator.rendered.values():
         for rule, namespaced in rendered.rules(scheme):
             yield from in_namespaces([rule]) if namespaced else [rule]
+    for composed in operator.composed.values():
+        for rule, namespaced in composed.rules(scheme):
+            yield from in_namespaces([rule]) if namespaced else [rule]
     if handlers:
         # Events of a cluster-scoped object are in the namespace default.
         yield from in_namespaces([for_events()], *kinds)

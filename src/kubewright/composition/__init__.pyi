@@ -1,0 +1,11 @@
+from .graph import Graph as Graph
+from .graph import GraphError as GraphError
+from .graph import GraphNode as GraphNode
+from .graph import NotReady as NotReady
+from .graph_sets import GraphResult as GraphResult
+from .graph_sets import GraphSets as GraphSets
+from .graph_sets import NodeState as NodeState
+from .status import ComposedObject as ComposedObject
+from .status import CompositionStatus as CompositionStatus
+from .template import CompositionTemplate as CompositionTemplate
+from .template import TemplateError as TemplateError

@@ -1,0 +1,354 @@
+"""`GraphSets`: applies graphs of objects in the order of their dependencies.
+
+    sets = GraphSets(client, cache, owns=(ConfigMap, Service), field_owner="platform")
+
+    async def reconcile(app: WebApp) -> None:
+        result = await sets.apply(app, graph_for(app))
+        ready = all(each.readiness.is_ready for each in result.states)
+
+    async def clean_up(app: WebApp) -> Result | None:
+        return Result(requeue_after=10) if await sets.delete(app) else None
+
+Every object is a member of the ApplySet of its owner, as in `ObjectSets`, and stores its place in the graph:
+the label `composition.kubewright.dev/node` and the annotation `composition.kubewright.dev/after` with the
+names of the nodes that it depends on. So objects of a node that is removed from the graph, and all objects of
+a deleted owner, are deleted in reverse order without a call of the function that built the graph: by a new
+version of the program, or after a change of the spec that the function depends on.
+
+`apply` visits each node once. A node whose dependencies are not ready waits: its existing objects stay as
+they are. After an error of one node, those that do not depend on it are applied nevertheless. Changes of
+members call the controller again (`source`), so nothing polls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+from kubewright.api import codec
+from kubewright.api.declarations import is_resource
+from kubewright.api.gvk import GroupKind, GroupVersionKind
+from kubewright.api.meta import MetaObject
+from kubewright.api.unstructured import Unstructured
+from kubewright.cache import Cache
+from kubewright.cache.indexes import label_index
+from kubewright.cache.kind_options import RESTRICTED_KINDS
+from kubewright.cache.store import ObjectKey
+from kubewright.client import Client
+from kubewright.client.applyset import ID_LABEL, PART_OF_LABEL, SetMember, list_members
+from kubewright.client.patches import to_dict
+from kubewright.client.readiness import CURRENT, Readiness, readiness_of
+from kubewright.controller.desired_state import EnsureResult, OwnedKind, apply_configuration
+from kubewright.controller.object_sets import Inventory, ObjectSets, gvk_of
+
+from .graph import DesiredObject, Graph, GraphError, NotReady, ReadyTest
+
+NODE_LABEL: Final = "composition.kubewright.dev/node"
+AFTER_ANNOTATION: Final = "composition.kubewright.dev/after"
+
+_UNREPORTED: Final = Readiness("InProgress", "its controller has not reported conditions yet")
+_NOT_READY: Final = "the condition of the composition is not met yet"
+
+
+class MemberState(NamedTuple):
+    """State of an object."""
+
+    gvk: GroupVersionKind
+    key: ObjectKey
+    readiness: Readiness
+
+
+@dataclass(frozen=True)
+class NodeState:
+    """State of a node: that of its objects, or what it waits for."""
+
+    name: str
+    members: tuple[MemberState, ...] = ()
+    waiting: str = ""
+    """What the node waits for before its objects are applied; empty if they are applied."""
+    error: Exception | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all objects are applied and ready."""
+        return not self.waiting and self.error is None and all(m.readiness.is_ready for m in self.members)
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether an object could not be applied, or has failed."""
+        return self.error is not None or any(m.readiness.is_failed for m in self.members)
+
+
+@dataclass(frozen=True)
+class GraphResult:
+    """Result of `GraphSets.apply`."""
+
+    states: list[NodeState] = field(default_factory=list)
+    """States of all nodes, in the order in which they were applied."""
+    changes: EnsureResult = field(default_factory=EnsureResult)
+    observed: dict[str, Any] = field(default_factory=dict)
+    """The objects of each node as the API server returned them, if they exist."""
+
+    @property
+    def errors(self) -> list[Exception]:
+        """Errors of nodes that could not be applied."""
+        return [each.error for each in self.states if each.error is not None]
+
+
+class GraphSets(ObjectSets):
+    """Applies and deletes the objects of graphs; one instance for all owners of a controller.
+
+    Permissions: get, list, watch, patch, create and delete of the owned kinds, and patch of the owner.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        cache: Cache,
+        *,
+        owns: Iterable[OwnedKind],
+        field_owner: str,
+        force: bool = True,
+    ) -> None:
+        super().__init__(client, cache, field_owner=field_owner, force=force)
+        self._owned: set[GroupVersionKind] = set()
+        for kind in owns:
+            gvk = kind if isinstance(kind, GroupVersionKind) else kind.gvk
+            assert gvk is not None
+            self._owned.add(gvk)
+        self._owned_kinds = frozenset(each.group_kind for each in self._owned)
+
+    async def apply(self, owner: MetaObject | Unstructured, graph: Graph) -> GraphResult:
+        """Apply the nodes whose dependencies are ready, and delete objects of nodes that were removed.
+
+        Raises `GraphError` before anything is applied; other errors are those of nodes, in the result.
+        """
+        order = graph.order()
+        run = _Run(self, owner, graph)
+        await run.store_inventory(run.stored | Inventory(self._owned_kinds))
+        for name in order:
+            await run.apply_node(name)
+        result = run.result
+        if not result.errors:
+            await self._prune_nodes(run)
+        if all(each.error is None and not each.waiting for each in result.states):
+            await run.store_inventory(Inventory(self._owned_kinds, run.namespaces() - {run.home}))
+        return result
+
+    async def delete(self, owner: MetaObject | Unstructured) -> list[str]:
+        """Delete all members, dependent ones first; return those that have not been deleted yet.
+
+        Members that others depend on are deleted after these: call it again until nothing is returned.
+        """
+        set_id = self._register(owner)
+        inventory = Inventory.of(owner)
+        namespaces = {*inventory.namespaces, owner.metadata.namespace or ""} - {""}
+        requested: set[str] = set()
+        while True:
+            members = await list_members(
+                self._uncached, set_id, kinds=inventory.kinds, namespaces=sorted(namespaces)
+            )
+            if not members:
+                self._requests.pop(set_id, None)
+                return []
+            current = last_members(members)
+            if all(each.uid in requested for each in current):
+                for each in current:
+                    await self._informer(each.gvk)  # its deletion calls the controller
+                return [f"{each.gvk.kind} {ObjectKey(each.namespace, each.name)}" for each in current]
+            for each in current:
+                if each.uid not in requested:
+                    requested.add(each.uid)
+                    await self._delete_member(each.gvk, ObjectKey(each.namespace, each.name), each.uid)
+
+    async def _prune_nodes(self, run: _Run) -> None:
+        """Delete members that no node has, dependent ones first; the others follow when these are deleted."""
+        unwanted = [each for each in await self._members(run) if not run.wants(each)]
+        for each in last_members(unwanted):
+            key = ObjectKey(each.namespace, each.name)
+            if await self._delete_member(each.gvk, key, each.uid):
+                run.result.changes.deleted.append(f"{each.gvk.kind} {key}")
+
+    async def _members(self, run: _Run) -> list[SetMember]:
+        """Return the members of the set that are not being deleted, from the cache if it has all of them."""
+        found: list[SetMember] = []
+        owned = {each.group_kind: each for each in self._owned}
+        namespaces = {run.home, *run.namespaces(), *run.stored.namespaces} - {""}
+        for kind in sorted(run.stored.kinds | self._owned_kinds):
+            gvk = owned.get(kind)
+            if gvk not in self._kinds:  # has no informer yet
+                served = await self._served_version(kind)
+                gvk = gvk if served is not None and gvk is not None else served
+            if gvk is None:
+                continue  # the CRD of this kind does not exist
+            informer = await self._informer(gvk)
+            if informer.filtered or not all(informer.covers(each) for each in namespaces):
+                found += await list_members(self._uncached, run.set_id, kinds=(kind,), namespaces=namespaces)
+                continue
+            for key, entry in informer.store.indexed(label_index(PART_OF_LABEL), run.set_id):
+                metadata = entry.header().metadata
+                if metadata.deletion_timestamp is None:
+                    found.append(
+                        SetMember(
+                            gvk,
+                            key.name,
+                            key.namespace,
+                            entry.uid,
+                            metadata.labels or {},
+                            metadata.annotations or {},
+                        )
+                    )
+        return found
+
+    async def apply_object(
+        self, run: _Run, name: str, obj: DesiredObject
+    ) -> tuple[GroupVersionKind, ObjectKey, Any]:
+        """Apply an object of a node if needed; return its kind, its key and the stored object."""
+        gvk = gvk_of(obj)
+        if gvk not in self._owned:
+            raise GraphError(
+                f"node {name!r} is of the kind {gvk.kind} ({gvk.api_version}); add it to owns=(...) of the "
+                "composition, so that the operator gets the permissions"
+            )
+        manifest = apply_configuration(obj, gvk)
+        metadata = manifest["metadata"]
+        metadata["labels"] = {**(metadata.get("labels") or {}), NODE_LABEL: name}
+        dependencies = run.graph.dependencies_of(name)
+        if dependencies:
+            after = {AFTER_ANNOTATION: ",".join(dependencies)}
+            metadata["annotations"] = {**(metadata.get("annotations") or {}), **after}
+        intent, key = await self._member(manifest, gvk, run.owner, run.set_id)
+        run.claim(gvk, key, name)
+        if key.namespace not in ("", run.home):
+            await run.store_inventory(run.stored | Inventory(namespaces=frozenset((key.namespace,))))
+        response = await self._apply_member(run.owner, gvk, key, intent, False)
+        if response is not None:
+            run.result.changes.applied.append(f"{gvk.kind} {key}")
+            return gvk, key, to_dict(response)
+        run.result.changes.unchanged.append(f"{gvk.kind} {key}")
+        is_needed = name in run.read or run.graph.nodes[name].ready is not None
+        if is_needed and gvk.group_kind in RESTRICTED_KINDS:  # only its metadata is cached
+            live = await self._uncached.get_or_none(gvk, key.name, namespace=key.namespace or None)
+        else:
+            live = await self._read(gvk, key)
+        return gvk, key, to_dict(live) if live is not None else None
+
+
+class _Run:
+    """One application of a graph for an owner."""
+
+    def __init__(self, sets: GraphSets, owner: MetaObject | Unstructured, graph: Graph) -> None:
+        self.sets = sets
+        self.owner = owner
+        self.graph = graph
+        self.set_id = sets._register(owner)
+        self.home = owner.metadata.namespace or ""
+        self.stored = Inventory.of(owner)
+        self.has_label = (owner.metadata.labels or {}).get(ID_LABEL) == self.set_id
+        self.result = GraphResult()
+        self.read = graph.read_nodes()
+        self.keys: dict[tuple[GroupKind, ObjectKey], str] = {}
+        self.states: dict[str, NodeState] = {}
+
+    async def store_inventory(self, inventory: Inventory) -> None:
+        """Write the kinds and namespaces of members to the owner if they changed."""
+        if self.has_label and inventory == self.stored:
+            return
+        await self.sets._store_inventory(self.owner, self.set_id, inventory)
+        self.stored, self.has_label = inventory, True
+
+    def namespaces(self) -> frozenset[str]:
+        """Return the namespaces of the objects that were applied."""
+        return frozenset(key.namespace for _, key in self.keys if key.namespace)
+
+    def claim(self, gvk: GroupVersionKind, key: ObjectKey, name: str) -> None:
+        """Reserve a key for a node; raise `GraphError` if another one has it."""
+        other = self.keys.setdefault((gvk.group_kind, key), name)
+        if other != name:
+            raise GraphError(f"nodes {other!r} and {name!r} are the same object, {gvk.kind} {key}")
+
+    def wants(self, member: SetMember) -> bool:
+        """Return whether a member belongs to a node of the graph."""
+        if (member.gvk.group_kind, ObjectKey(member.namespace, member.name)) in self.keys:
+            return True
+        state = self.states.get(member.labels.get(NODE_LABEL, ""))
+        # The objects of a node that waits are not known; those of a previous call stay.
+        return state is not None and bool(state.waiting)
+
+    async def apply_node(self, name: str) -> None:
+        """Apply the objects of a node if its dependencies are ready."""
+        state = await self._apply(name)
+        self.states[name] = state
+        self.result.states.append(state)
+
+    async def _apply(self, name: str) -> NodeState:
+        missing = [each for each in self.graph.dependencies_of(name) if not self.states[each].is_ready]
+        if missing:
+            return NodeState(name, waiting=f"waits for {', '.join(missing)}")
+        observed: list[Any] = []
+        state = NodeState(name)
+        try:
+            objects, is_list = self.graph.build_objects(name, self.result.observed)
+            for obj in objects:
+                gvk, key, data = await self.sets.apply_object(self, name, obj)
+                readiness = _readiness(data, obj, self.graph.nodes[name].ready)
+                state = replace(state, members=(*state.members, MemberState(gvk, key, readiness)))
+                if data is not None:
+                    observed.append(_typed(data, obj))
+        except NotReady as error:
+            return NodeState(name, waiting=str(error) or "waits for a value that is not set yet")
+        except Exception as error:
+            return replace(state, error=error)
+        if is_list:
+            self.result.observed[name] = observed
+        elif observed:
+            self.result.observed[name] = observed[0]
+        return state
+
+
+def last_members(members: Sequence[SetMember]) -> list[SetMember]:
+    """Return the members that no other member depends on."""
+    needed = {
+        node
+        for each in members
+        for node in each.annotations.get(AFTER_ANNOTATION, "").split(",")
+        if node and node != each.labels.get(NODE_LABEL)
+    }
+    found = [each for each in members if each.labels.get(NODE_LABEL, "") not in needed]
+    return found or list(members)
+
+
+def _typed(data: dict[str, Any], obj: DesiredObject) -> Any:
+    """Return an object of the same type as the desired one."""
+    if isinstance(obj, MetaObject):
+        return codec.from_plain(data, type(obj))
+    return data if isinstance(obj, dict) else Unstructured(data)
+
+
+def _readiness(data: Mapping[str, Any] | None, obj: DesiredObject, ready: ReadyTest | None) -> Readiness:
+    if data is None:
+        return Readiness("InProgress", "does not exist")
+    state = readiness_of(dict(data))
+    if state.state == "Terminating":
+        return state
+    if ready is None:
+        return _UNREPORTED if state.is_ready and _is_unreported(data, obj) else state
+    verdict = ready(_typed(dict(data), obj))
+    if verdict is True:
+        return CURRENT
+    return Readiness("InProgress", verdict if isinstance(verdict, str) and verdict else _NOT_READY)
+
+
+def _is_unreported(data: Mapping[str, Any], obj: DesiredObject) -> bool:
+    """Return whether the class of a custom resource has conditions, and its controller has set none yet.
+
+    By the rules of kstatus such an object is current, also before its controller has seen it.
+    """
+    if not isinstance(obj, MetaObject) or not is_resource(type(obj)):
+        return False
+    fields = getattr(type(getattr(obj, "status", None)), "__struct_fields__", ())
+    return "conditions" in fields and not (data.get("status") or {}).get("conditions")
+
+
+__all__ = ["AFTER_ANNOTATION", "NODE_LABEL", "GraphResult", "GraphSets", "MemberState", "NodeState"]
