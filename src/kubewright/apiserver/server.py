@@ -48,6 +48,10 @@ _STORAGE_TIMEOUT = 2.0
 """Seconds within which the storage health check must succeed."""
 
 
+STORAGE_PREFIX = "/registry/"
+"""Default prefix of all storage keys, as in kube-apiserver."""
+
+
 class APIServer:
     """An API server on a storage. `async with` starts and stops it, and opens and closes the storage."""
 
@@ -59,7 +63,7 @@ class APIServer:
         authorizer: Authorizer | None = None,
         admission: Iterable[AdmissionPlugin] = (),
         version: VersionInfo | None = None,
-        prefix: str = "/registry/",
+        prefix: str = STORAGE_PREFIX,
         request_timeout: float = 60.0,
         body_limit: int = 3 * 1024 * 1024,
         max_in_flight: int = 400,

@@ -253,6 +253,11 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     help="Audiences of service account tokens.  [default: the issuer]",
 )
 @click.option(
+    "--encryption-provider-config",
+    type=_FILE,
+    help="EncryptionConfiguration file: which resources are encrypted in storage, and with which keys.",
+)
+@click.option(
     "--webhook-resolve",
     multiple=True,
     callback=_parse_webhook_urls,
@@ -366,6 +371,7 @@ def _plane(options: dict[str, Any]) -> Any:
             "service_account_signing_key_file",
             "api_audiences",
             "webhook_resolve",
+            "encryption_provider_config",
             "store",
         )
     }

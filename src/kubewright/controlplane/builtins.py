@@ -273,11 +273,22 @@ def _resource(
         custom=False,
         hub_version=hub,
         storage_version=hub,
-        storage_prefix=f"{group}/{row.plural}" if group in _ROOT_PREFIXES else row.plural,
+        storage_prefix=_storage_prefix(group, row.plural),
         group_priority=priority,
         storage_version_hash={"list", "watch"} <= set(row.verbs),
         kind_error=kind_mismatch,
     )
+
+
+def _storage_prefix(group: str, plural: str) -> str:
+    return f"{group}/{plural}" if group in _ROOT_PREFIXES else plural
+
+
+def storage_prefixes() -> dict[str, tuple[str, str]]:
+    """Return group and plural name of the built-in resources, by storage prefix."""
+    names = [(row.gvk.group, row.plural) for row in resources()]
+    # Events and bindings are in two groups; the first one is that of the stored objects.
+    return {_storage_prefix(*name): name for name in reversed(names)}
 
 
 def with_checks(declared: Subresource) -> Subresource:

@@ -143,6 +143,7 @@ class ControlPlane:
         service_account_signing_key_file: str | Path | None = None,
         api_audiences: Sequence[str] = (),
         webhook_resolve: Mapping[str, str] | None = None,
+        encryption_provider_config: str | Path | None = None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
         server_options: Mapping[str, Any] | None = None,
@@ -151,6 +152,10 @@ class ControlPlane:
         self.enabled_plugins = frozenset(enable_admission_plugins)
         check_names(enable=self.enabled_plugins, disable=self.disabled_plugins)
         self.storage = open_storage(store) if isinstance(store, str) else store
+        if encryption_provider_config is not None:
+            from .encryption import EncryptedStorage
+
+            self.storage = EncryptedStorage.from_config(self.storage, encryption_provider_config)
         self.auth = parse_modes(auth)
         self.runs_controllers = controllers
         self.nodes = nodes
@@ -215,6 +220,8 @@ class ControlPlane:
         self._stopping = asyncio.Event()
         self._parts: list[Any] = []
         self.server = APIServer(self.storage, clock=clock, rng=rng, **(server_options or {}))
+        if encryption_provider_config is not None:
+            self.server.health.add("kms-providers", self.storage.check_health)
         self.service_resolver = ServiceResolver(self.server, self.webhook_resolve)
         self.webhook_client = WebhookClient(self.service_resolver)
         self.front: HTTPServer | None = None

@@ -189,6 +189,14 @@ class Storage(ABC):
     async def compact(self, revision: int) -> None:
         """Remove the history before `revision`; current values stay."""
 
+    def is_stale(self, item: KeyValue) -> bool:
+        """Return whether a value that was read here should be written again, because it is not stored as it
+        would be now: encrypted with an old key, for example."""
+        return False
+
+    def check_health(self) -> None:  # noqa: B027 - most storages have no state to report
+        """Raise an exception if the storage cannot be used at present, as far as that is known."""
+
     async def size(self) -> int | None:
         """Return the bytes on disk; `None` if there is no file."""
         return None

@@ -66,6 +66,9 @@ class InstrumentedStorage(Storage):
     async def close(self) -> None:
         await self.storage.close()
 
+    def is_stale(self, item: KeyValue) -> bool:
+        return self.storage.is_stale(item)
+
     async def revision(self) -> int:
         return await self.storage.revision()
 

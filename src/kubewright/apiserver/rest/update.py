@@ -184,10 +184,14 @@ class Updater(ObjectWriter):
         return new if hub == op.version.name else await store.convert(dict(new), hub, op.version.name)
 
     def _is_stored_form(self, item: KeyValue) -> bool:
-        """Whether an object is stored in the current storage version and schema; others are rewritten even by
-        a write that changes nothing."""
+        """Whether an object is stored in the current storage version and schema, and with the current
+        encryption key; others are rewritten even by a write that changes nothing."""
         current = item.value.startswith(self.store.codec.prefix)
-        return current and item.mod_revision > self.resource.schema_revision
+        return (
+            current
+            and item.mod_revision > self.resource.schema_revision
+            and not self.store.storage.is_stale(item)
+        )
 
     def _check_uid(self, op: Operation, metadata: Object, live: Object, put: bool) -> None:
         if put and metadata.get("uid") and metadata["uid"] != live["uid"]:
@@ -300,7 +304,7 @@ class Updater(ObjectWriter):
             return new
         value = await store.pack(new, hub)
         revision = item.mod_revision
-        if value != item.value and not op.dry_run:
+        if (value != item.value or store.storage.is_stale(item)) and not op.dry_run:
             revision = await op.commit(
                 store.storage.update(item.key, value, expected=item.mod_revision, ttl=strategy.ttl)
             )
