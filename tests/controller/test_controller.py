@@ -28,6 +28,7 @@ from kubewright.controller import (
     current_reconcile,
 )
 from kubewright.controller.controller import WorkerStopped
+from kubewright.tracing import OpenTelemetrySink
 
 
 def config_map(name, **data):
@@ -492,7 +493,7 @@ def test_invalid_options(options, message):
         Controller(**{"name": "x", "reconcile": lambda request: None, **options})
 
 
-async def test_a_span_per_reconcile():
+async def test_a_span_per_reconcile(monkeypatch):
     trace = pytest.importorskip("opentelemetry.trace")
     spans = []
 
@@ -501,10 +502,12 @@ async def test_a_span_per_reconcile():
             spans.append((name, options["attributes"]["kubewright.request"]))
             return super().start_as_current_span(name, **options)
 
+    monkeypatch.setattr(trace, "get_tracer", lambda scope: Tracer())
+
     async def reconcile(request):
         pass
 
-    await run_until(controller_of(reconcile, "a", name="traced", tracer=Tracer()), lambda: spans)
+    await run_until(controller_of(reconcile, "a", name="traced", sinks=(OpenTelemetrySink(),)), lambda: spans)
     assert spans == [("reconcile traced", "a")]
 
 

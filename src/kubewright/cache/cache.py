@@ -71,6 +71,8 @@ class Cache(InformerManager):
         informer = view.informer
         if informer.has_pending_writes(namespace, name):
             await self._wait_for_pending_writes(informer, namespace, name)
+        if self.on_read is not None:
+            self.on_read("get", view.resource, namespace, name)
         entry = informer.store.get(ObjectKey(namespace, name))
         if entry is None:
             raise self._missing(view, namespace, name)
@@ -154,6 +156,8 @@ class Cache(InformerManager):
             )
         if informer.has_pending_writes(namespace):
             await self._wait_for_pending_writes(informer, namespace, None)
+        if self.on_read is not None:
+            self.on_read("list", view.resource, namespace or "", "")
         entries = select_entries(informer, namespace, labels, fields, owner)
         page = RawPage(
             cast(Any, [entry.raw for _, entry in entries]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -26,6 +26,8 @@ from .list_watch import ListWatch
 RESYNC_SECONDS = 10 * 3600.0
 SYNC_TIMEOUT = 120.0
 OWN_WRITE_TIMEOUT = 2.0
+ReadObserver = Callable[[str, APIResource, str, str], None]
+"""Receives verb, resource, namespace and name of a read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ class InformerManager:
         """
         self.client = client
         self.own_write_timeout = own_write_timeout
+        self.on_read: ReadObserver | None = None
+        """Called with verb, resource, namespace and name of each read, if it is set."""
         options = client.options
         if namespaces is None and options.only_namespace:
             namespaces = (options.namespace,)

@@ -31,8 +31,9 @@ from kubewright.cache.kind_options import RESTRICTED_KINDS
 from kubewright.cache.store import CacheEntry, ObjectChange
 from kubewright.client.decoding import class_of, decode_object
 from kubewright.client.kind_types import AnyKind, MetadataKind, metadata_of
+from kubewright.tracing.source import SpanSink
 
-from .controller import Controller, Reconciler, Tracer
+from .controller import Controller, Reconciler
 from .errors import BuildError
 from .event_handlers import EventHandler, MapFunction, enqueue_mapped, enqueue_object, enqueue_owner
 from .manager_protocol import ManagerProtocol, register_controller_name
@@ -199,7 +200,7 @@ class ControllerBuilder(Generic[R]):
         if priority is not None:
             self._priority = priority
         if tracing:
-            self._options["tracer"] = _tracer()
+            self._options["sinks"] = (_opentelemetry_sink(),)
         given = {
             "workers": workers,
             "rate_limiter": rate_limiter,
@@ -226,6 +227,7 @@ class ControllerBuilder(Generic[R]):
         controller: Controller[R] = Controller(
             name, cast(Reconciler[R], reconcile), read=read, log_fields=self._log_fields(), **self._options
         )
+        controller.kind = kind_parts(self._manager, self._for)
         for make in self._sources:
             controller.watch(make())
         for owned in self._owns:
@@ -357,9 +359,23 @@ def _text(kind: Any) -> str:
     return str(getattr(base, "__name__", base))
 
 
-def _tracer() -> Tracer:
+def kind_parts(manager: ManagerProtocol, kind: AnyKind | None) -> tuple[str, str, str]:
+    """Return group, version and kind for spans; of a kind that is not known yet, only its name."""
+    if kind is None:
+        return "", "", ""
+    base: Any = kind.kind if isinstance(kind, MetadataKind) else kind
+    resource = manager.client.mapper.find_cached(base)
+    if resource is not None:
+        return resource.gvk.group, resource.gvk.version, resource.gvk.kind
+    if isinstance(base, GroupVersionKind):
+        return base.group, base.version, base.kind
+    return "", "", _text(base)
+
+
+def _opentelemetry_sink() -> SpanSink:
+    from kubewright.tracing.opentelemetry import OpenTelemetrySink
+
     try:
-        from opentelemetry import trace
+        return OpenTelemetrySink()
     except ImportError:
         raise BuildError("tracing requires OpenTelemetry: pip install kubewright[tracing]") from None
-    return cast(Tracer, trace.get_tracer("kubewright.controller"))

@@ -18,20 +18,22 @@ queued ones are dropped, because the next start lists every object again.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 import itertools
 import logging
 import random
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from kubewright.api.codec import DecodeError
 from kubewright.api.errors import APIError, Conflict
 from kubewright.callables import call, is_async
+from kubewright.tracing.source import SpanSink, end_span, start_span
+from kubewright.tracing.spans import ReconcileSpan
 
 from .causes import REQUEUE, RETRY, Causes, describe_causes, merge_causes
 from .controller_metrics import ControllerMetrics, Outcome, controller_metrics
@@ -46,15 +48,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Hashable)
-
-
-class Tracer(Protocol):
-    """The part of an OpenTelemetry tracer that controllers use."""
-
-    def start_as_current_span(
-        self, name: str, *, attributes: dict[str, str]
-    ) -> contextlib.AbstractContextManager[object]:
-        """Start a span for the duration of a `with` block."""
 
 
 Reconciler = Callable[[R], Awaitable[Result | None]] | Callable[[R], Result | None]
@@ -96,6 +89,8 @@ class ReconcileInfo(NamedTuple):
     """Unique per call; in logs and traces."""
     causes: Causes = ()
     """Why the request was queued."""
+    span: ReconcileSpan | None = None
+    """Its span, if something subscribes to spans."""
 
 
 current_reconcile: contextvars.ContextVar[ReconcileInfo | None] = contextvars.ContextVar(
@@ -141,7 +136,7 @@ class Controller(Generic[R]):
         needs_leader: bool = True,
         warm_up: bool = False,
         recover: bool = True,
-        tracer: Tracer | None = None,
+        sinks: tuple[SpanSink, ...] = (),
         read: Callable[[R], Awaitable[object]] | None = None,
         log_fields: Callable[[R], dict[str, object]] | None = None,
         register_metrics: bool = True,
@@ -170,7 +165,10 @@ class Controller(Generic[R]):
         self._is_async = is_async(reconcile)
         self._threads: ThreadPoolExecutor | None = None
         self._rate_limiter = rate_limiter
-        self._tracer = tracer
+        self.sinks = sinks
+        """Subscribers of the spans of reconciles."""
+        self.kind: tuple[str, str, str] = ("", "", "")
+        """Group, version and kind of the objects, for spans."""
         self._register_metrics = register_metrics
         self._read = read
         self._log_fields = log_fields
@@ -342,26 +340,40 @@ class Controller(Generic[R]):
 
     async def _process(self, queue: WorkQueue[R], item: QueueItem[R]) -> None:
         request = item.key
-        token = current_reconcile.set(
-            ReconcileInfo(self.name, request, f"{self._id_prefix}-{next(self._ids)}", item.causes)
-        )
+        id_ = f"{self._id_prefix}-{next(self._ids)}"
+        sinks = self.sinks
+        span: ReconcileSpan | None = None
+        failure: BaseException | None = None
+        if sinks:
+            span = ReconcileSpan(
+                id_,
+                self.name,
+                request,
+                kind=self.kind,
+                causes=item.causes,
+                wait=item.waited,
+                priority=item.priority,
+            )
+            start_span(sinks, span)
+        token = current_reconcile.set(ReconcileInfo(self.name, request, id_, item.causes, span))
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug("reconciling", extra=self._fields(request))
         started = time.perf_counter()
         outcome: Outcome = "success"
         try:
-            result = await (self._call(request) if self._tracer is None else self._call_traced(request))
+            result = await self._call(request)
         except TerminalError as error:
-            outcome = "terminal"
+            outcome, failure = "terminal", error
             queue.forget(request)
             self._log_failure(request, error, "reconcile failed with a terminal error, not retrying")
         except TemporaryError as error:
-            outcome = "error"
+            outcome, failure = "error", error
             queue.forget(request)
             queue.add(request, after=error.delay, priority=item.priority, causes=_retry(item))
             fields = {**self._fields(request), "delay_seconds": error.delay, "error": _message(error)}
             logger.warning("reconcile failed temporarily, retrying", extra=fields)
         except (Exception, asyncio.CancelledError) as error:
+            failure = error
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 self._ignore_own_cancellation()
@@ -381,20 +393,10 @@ class Controller(Generic[R]):
         finally:
             self.metrics.observe(outcome, time.perf_counter() - started)
             current_reconcile.reset(token)
-
-    async def _call_traced(self, request: R) -> Result | None:
-        info = current_reconcile.get()
-        assert info is not None
-        assert self._tracer is not None
-        with self._tracer.start_as_current_span(
-            f"reconcile {self.name}",
-            attributes={
-                "kubewright.controller": self.name,
-                "kubewright.request": str(request),
-                "kubewright.reconcile_id": info.id,
-            },
-        ):
-            return await self._call(request)
+            if span is not None:
+                _finish_span(span, outcome, failure, queue.delay_of(request))
+                end_span(sinks, span)
+            failure = None  # with its traceback, it would be a reference cycle
 
     async def _call(self, request: R) -> Result | None:
         if self.timeout is None:
@@ -465,6 +467,21 @@ class Controller(Generic[R]):
         )
 
 
+def _finish_span(
+    span: ReconcileSpan, outcome: Outcome, failure: BaseException | None, delay: float | None
+) -> None:
+    """Complete a span; a delay of the request is its requeue, or the retry of a failed reconcile."""
+    span.finish(failure)
+    span.result = outcome
+    span.requeue_after = delay if outcome != "success" else None
+    if failure is None:
+        return
+    cause = failure.__cause__
+    if isinstance(failure, TerminalError) and cause is not None and not _message(failure):
+        span.error = _describe(cause)
+    span.traceback = "".join(traceback.format_exception(*_trim_traceback(failure)))
+
+
 def _worker_stopped(controller: str, task: asyncio.Task[Any]) -> WorkerStopped:
     error = None if task.cancelled() else task.exception()
     reason = "was cancelled" if error is None else f"failed: {_describe(error)}"
@@ -511,10 +528,10 @@ def _trim_traceback(
     if isinstance(error, APIError) and not all(_module_of(each).startswith("kubewright.") for each in steps):
         while _module_of(steps[-1]).startswith("kubewright."):
             del steps[-1]
-    traceback: TracebackType | None = None
+    trimmed: TracebackType | None = None
     for each in reversed(steps):
-        traceback = TracebackType(traceback, each.tb_frame, each.tb_lasti, each.tb_lineno)
-    return type(error), error, traceback or error.__traceback__
+        trimmed = TracebackType(trimmed, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return type(error), error, trimmed or error.__traceback__
 
 
 def _module_of(step: TracebackType) -> str:

@@ -46,6 +46,8 @@ class QueueItem(NamedTuple, Generic[K]):
     key: K
     priority: int
     causes: Causes = ()
+    waited: float = 0.0
+    """Seconds from when the key was ready."""
 
 
 class _Entry(Generic[K]):
@@ -134,6 +136,13 @@ class WorkQueue(Generic[K]):
     def locked(self) -> dict[K, float]:
         """Keys being processed, with the loop time at which processing started."""
         return dict(self._locked)
+
+    def delay_of(self, key: K) -> float | None:
+        """Seconds until a queued key becomes ready; `None` if it is not queued."""
+        item = self._items.get(key)
+        if item is None:
+            return None
+        return max(0.0, item.ready_at - self._now()) if item.ready_at else 0.0
 
     def __contains__(self, key: K) -> bool:
         """Whether the key is queued: waiting, ready, or added while locked."""
@@ -343,8 +352,9 @@ class WorkQueue(Generic[K]):
         self._locked[key] = now
         metrics = self.metrics
         metrics.depths[priority] -= 1
-        metrics.waited.observe(now - item.added_at)
-        return QueueItem(key, priority, item.causes)
+        waited = now - item.added_at
+        metrics.waited.observe(waited)
+        return QueueItem(key, priority, item.causes, waited)
 
     def _wake(self) -> None:
         while self._getters:

@@ -20,7 +20,7 @@ from kubewright.callables import call
 from kubewright.client import Client
 from kubewright.client.kind_types import AnyKind
 
-from .builder import ControllerBuilder
+from .builder import ControllerBuilder, kind_parts
 from .controller import Controller
 from .manager_protocol import ManagerProtocol
 from .object_readers import object_reader
@@ -139,4 +139,6 @@ def add_timer(
     builder.watches(kind, handler=timer.handle_change).with_options(
         workers=workers, timeout=timeout, tracing=tracing
     )
-    return builder.complete(timer.reconcile)
+    controller = builder.complete(timer.reconcile)
+    controller.kind = kind_parts(manager, kind)
+    return controller

@@ -17,7 +17,7 @@
 - `services`: objects of the program that functions receive by type
 - `settings`: `Settings`; `rbac`: the RBAC rules that an operator requires
 - `installation`: CRDs and webhook configurations during development
-- `tracing`: OpenTelemetry spans; `console`: live view of a running operator in a terminal
+- `console`: live view of a running operator in a terminal
 """
 
 from kubewright.lazy import attach_stub

@@ -1,4 +1,5 @@
 from kubewright.controller.manager_protocol import Runnable as Runnable
+from kubewright.tracing.source import SpanSource as SpanSource
 
 from .change_handlers import Diff as Diff
 from .change_handlers import DiffItem as DiffItem

@@ -17,6 +17,7 @@ from kubewright.client import Client
 from kubewright.client.kind_types import AnyKind
 from kubewright.client.rest.request import APIRequest, CallNext
 from kubewright.client.transport.interface import APIResponse, ResponseStream
+from kubewright.controller.call_spans import CacheReadPublisher, CallPublisher
 
 from .unawaited import OperatorClient
 
@@ -44,10 +45,15 @@ class Cluster:
     ) -> None:
         self.name = name
         self.scheme = scheme if scheme is not None else Scheme()
+        self.calls = CallPublisher()
+        """Publishes spans of requests."""
+        client = client.with_interceptor(self.calls)
         self.cache = Cache(client, namespaces=namespaces, kinds=kinds, allow=allow, resync=resync)
         self.fence: Callable[[], None] | None = None
         """Called before each attempt to write; raises to reject it. Set by the manager."""
         client.rest.hooks.append(self._fence_attempt)
+        self.cache_reads = CacheReadPublisher(self.cache)
+        """Adds cached reads to spans."""
         self.client: CachedClient = OperatorClient.from_client(client, self.cache).with_interceptor(
             self._mark_write
         )

@@ -28,6 +28,7 @@ from kubewright.api.times import format_micro_time, format_time, now_micro
 from kubewright.api.unstructured import Unstructured
 from kubewright.client import Client, patches
 from kubewright.client.errors import ConnectionFailed
+from kubewright.controller.controller import current_reconcile
 
 logger = logging.getLogger(__name__)
 
@@ -151,6 +152,21 @@ class _QueuedEvent:
     count: int = 1
 
 
+def _describe_event(
+    now: datetime, about: ObjectReference, type: EventType, reason: str, message: str
+) -> dict[str, Any]:
+    """Return an event for the span of a reconcile."""
+    return {
+        "type": type,
+        "reason": reason,
+        "message": message,
+        "time": now.timestamp() * 1000,
+        "kind": about.kind or "",
+        "namespace": about.namespace or "",
+        "name": about.name or "",
+    }
+
+
 class EventRecorder:
     """Records events about objects. A runnable of the manager that stops last.
 
@@ -202,6 +218,9 @@ class EventRecorder:
         other = related if related is None or isinstance(related, ObjectReference) else reference_to(related)
         subject = (self.component, about.kind, about.namespace, about.name, about.uid)
         now = self._now()
+        info = current_reconcile.get()
+        if info is not None and info.span is not None:
+            info.span.add_event(_describe_event(now, about, type, reason, message))
         with self._lock:
             self.recent.append(RecordedEvent(now, about, type, reason, message))
             if not self._filter.allows(subject):

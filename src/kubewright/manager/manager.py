@@ -24,6 +24,7 @@ from typing import Any
 from kubewright.api.scheme import Scheme
 from kubewright.cache import Cache, CachedClient
 from kubewright.controller.manager_protocol import Runnable
+from kubewright.tracing.source import SpanSource
 
 from .cluster import Cluster
 from .leader_election import LeaderElector, LeadershipLost
@@ -82,6 +83,7 @@ class Manager:
         elector: LeaderElector | None = None,
         graceful_shutdown_timeout: float = GRACEFUL_SHUTDOWN_TIMEOUT,
         handle_signals: bool = True,
+        spans: SpanSource | None = None,
     ) -> None:
         """`graceful_shutdown_timeout`: seconds that components have to stop.
 
@@ -89,6 +91,8 @@ class Manager:
         """
         self.cluster = cluster
         self.elector = elector
+        self.spans = spans if spans is not None else SpanSource()
+        """Spans of reconciles, API calls and webhook calls of all components."""
         self.graceful_shutdown_timeout = graceful_shutdown_timeout
         self.elected = asyncio.Event()
         """Set while this process is the leader, or once it has started without leader election."""
@@ -143,6 +147,10 @@ class Manager:
         if isinstance(runnable, Cluster) and self.elector is not None:
             runnable.fence = self._check_leadership
         self._components.append(component)
+        parts: list[Any] = [getattr(runnable, name, None) for name in ("controller", "calls", "cache_reads")]
+        for publisher in (runnable, *parts):
+            if hasattr(publisher, "sinks"):
+                self.spans.add(publisher)
         started = (
             self._leading if component.group == LEADER else self._reached >= GROUPS.index(component.group)
         )

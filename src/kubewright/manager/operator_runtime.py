@@ -26,6 +26,7 @@ from kubewright.controller.object_readers import object_reader
 from kubewright.controller.object_sets import ObjectSets
 from kubewright.controller.request import Request, Result, TerminalError
 from kubewright.controller.timers import add_timer
+from kubewright.tracing.source import SpanSink
 from kubewright.webhook.certificates import CertificateFiles, SelfSignedCertificates
 from kubewright.webhook.server import CertificateProvider
 
@@ -42,9 +43,9 @@ from .leader_election import LeaderElector
 from .manager import Manager
 from .operator_webhooks import WebhookRegistration, build_webhook_server, has_webhooks
 from .registration import kind_name
+from .settings import SettingsError
 from .signals import stopping_on_signals
 from .sync_context import SyncCachedClient, SyncContext, sync_client
-from .tracing import trace_requests
 
 if TYPE_CHECKING:
     from kubewright.client import Client
@@ -66,8 +67,6 @@ class OperatorRuntime:
     def __init__(self, operator: Operator, client: Client) -> None:
         self.operator = operator
         settings = operator.settings
-        if settings.tracing:
-            client = trace_requests(client)
         cluster = Cluster(
             client.with_field_owner(operator.name),
             scheme=operator.scheme,
@@ -75,6 +74,7 @@ class OperatorRuntime:
             kinds=settings.kinds,
             allow=settings.allow,
         )
+        client = client.with_interceptor(cluster.calls)
         elector = None
         if settings.leader_election:
             elector_class: Callable[..., LeaderElector] = LeaderElector
@@ -95,6 +95,8 @@ class OperatorRuntime:
         self.manager = Manager(
             cluster, elector=elector, graceful_shutdown_timeout=settings.graceful_shutdown_timeout
         )
+        if settings.tracing:
+            self.manager.spans.subscribe(_opentelemetry_sink())
         self.recorder = EventRecorder(client, operator.name)
         self._memories: OrderedDict[tuple[ObjectKind, Request], tuple[str | None, dict[str, Any]]] = (
             OrderedDict()
@@ -321,7 +323,6 @@ def build_runtime(operator: Operator, client: Client) -> OperatorRuntime:
             manager,
             handler.kind,
             runtime.object_function(handler),
-            tracing=operator.settings.tracing,
             **handler.options,
         )
     for handler in operator.daemons:
@@ -355,9 +356,9 @@ def _add_controller(runtime: OperatorRuntime, handler: ObjectHandler, *, first: 
             f"{describe(handler.function)}: objects of {kind_name(handler.kind)} come from {origin}; "
             f"add the owned objects to the {origin.removeprefix('a ')}, and remove owns="
         )
-    builder.with_options(
-        **{**options, "tracing": options.get("tracing") or runtime.operator.settings.tracing}
-    )
+    # With the setting, the manager exports the spans of all controllers.
+    tracing = bool(options.pop("tracing", False)) and not runtime.operator.settings.tracing
+    builder.with_options(**options, tracing=tracing)
     builder.complete(runtime.reconciler(handler, first=first))
 
 
@@ -387,7 +388,7 @@ def _add_finalizer_controller(runtime: OperatorRuntime, kind: ObjectKind) -> Non
 
     name = f"{kind_name(kind).lower()}-finalizer"
     builder = ControllerBuilder[Request](runtime.manager, name).for_(kind)
-    builder.with_options(tracing=runtime.operator.settings.tracing).complete(reconcile)
+    builder.complete(reconcile)
 
 
 def _add_servers(runtime: OperatorRuntime, client: Client) -> None:
@@ -488,6 +489,15 @@ async def _cancel_on_stop(
         for each in (task, stopping):
             each.cancel()
         await asyncio.gather(task, stopping, return_exceptions=True)
+
+
+def _opentelemetry_sink() -> SpanSink:
+    from kubewright.tracing.opentelemetry import OpenTelemetrySink
+
+    try:
+        return OpenTelemetrySink()
+    except ImportError:
+        raise SettingsError("tracing requires OpenTelemetry: pip install 'kubewright[tracing]'") from None
 
 
 def _require(condition: bool, message: str) -> None:

@@ -23,7 +23,6 @@ from kubewright.webhook.server import CertificateProvider, WebhookServer
 
 from .installation import install_definitions, install_webhooks, remove_webhooks
 from .leader_election import in_cluster_namespace
-from .tracing import WebhookTracer
 
 if TYPE_CHECKING:
     from kubewright.client import Client
@@ -47,8 +46,7 @@ def build_webhook_server(operator: Operator, client: Client) -> WebhookServer:
     settings = operator.settings
     host = settings.webhook_host or (LOOPBACK if settings.development else ALL_ADDRESSES)
     port = settings.webhook_port or (0 if settings.development else WEBHOOK_PORT)
-    tracer = WebhookTracer() if settings.tracing else None
-    server = WebhookServer(_certificates(operator, client, host), host=host, port=port, tracer=tracer)
+    server = WebhookServer(_certificates(operator, client, host), host=host, port=port)
     for each in operator.defaults.values():
         server.add_admission(_path(each.webhook, each.kind), Defaulter(each.kind, each.function))
     for each in operator.validators.values():

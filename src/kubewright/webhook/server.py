@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import ssl
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any, Protocol
 
-from .admission import AdmissionHandler, admit
+from kubewright.tracing.source import SpanSink, end_span, start_span
+from kubewright.tracing.spans import WebhookSpan, WebhookType
+
+from .admission import AdmissionHandler, Defaulter, admit
 from .conversion import ConversionHandler
 from .review import InvalidReviewError, encode_response, read_review
 
@@ -41,14 +45,6 @@ class CertificateProvider(Protocol):
         """Stop renewing the certificate."""
 
 
-class RequestTracer(Protocol):
-    """Creates spans of webhook requests."""
-
-    def span(self, path: str, headers: Mapping[str, str]) -> AbstractContextManager[Any]:
-        """Return the span of a request."""
-        ...
-
-
 class WebhookServer:
     """Serves webhooks over TLS. A runnable of the manager that starts on every replica, before the caches."""
 
@@ -61,15 +57,16 @@ class WebhookServer:
         *,
         host: str = "0.0.0.0",  # noqa: S104 - a pod serves on all of its addresses
         port: int = 9443,
-        tracer: RequestTracer | None = None,
     ) -> None:
-        self.tracer = tracer
-        """Creates a span for each request."""
+        self.sinks: tuple[SpanSink, ...] = ()
+        """Subscribers of the spans of requests."""
         self.host = host
         self.port = port
         self.conversions = ConversionHandler()
         self.certificates = certificates
         self._endpoints: dict[str, Endpoint] = {}
+        self._types: dict[str, WebhookType] = {}
+        self._ids = itertools.count(1)
         self._listening = asyncio.Event()
         self._metrics: dict[str, _PathMetrics] = {}
 
@@ -81,6 +78,7 @@ class WebhookServer:
             return encode_response(request, await admit(handler, request))
 
         self.add_endpoint(path, endpoint)
+        self._types[path] = "mutating" if isinstance(handler, Defaulter) else "validating"
 
     def add_endpoint(self, path: str, endpoint: Endpoint) -> None:
         """Serve POST requests at a path."""
@@ -153,11 +151,10 @@ class WebhookServer:
                 outcome.code = 413
                 return web.Response(status=413, text=f"the body exceeds {MAX_BODY} bytes\n")
             try:
-                if self.tracer is None:
-                    response = await endpoint(body)
+                if self.sinks:
+                    response = await self._call_traced(endpoint, path, native.headers, body)
                 else:
-                    with self.tracer.span(path, native.headers):
-                        response = await endpoint(body)
+                    response = await endpoint(body)
             except InvalidReviewError as error:
                 outcome.code = 400
                 logger.warning("invalid webhook request", extra={"path": path, "error": str(error)})
@@ -168,6 +165,27 @@ class WebhookServer:
                 logger.exception("webhook failed", extra={"path": path})
                 return web.Response(status=500, text=f"webhook failed: {type(error).__name__}: {error}\n")
             return web.Response(body=response, content_type="application/json")
+
+    async def _call_traced(
+        self, endpoint: Endpoint, path: str, headers: Mapping[str, str], body: bytes
+    ) -> bytes:
+        sinks = self.sinks
+        type_ = "conversion" if path == "/convert" else self._types.get(path, "other")
+        span = WebhookSpan(str(next(self._ids)), path, type=type_, headers=headers, body=body)
+        start_span(sinks, span)
+        error: BaseException | None = None
+        try:
+            span.response = await endpoint(body)
+            return span.response
+        except BaseException as failure:
+            error = failure
+            span.code = 400 if isinstance(failure, InvalidReviewError) else 500
+            if span.code == 500:
+                span.traceback = "".join(traceback.format_exception(failure))
+            raise
+        finally:
+            span.finish(error)
+            end_span(sinks, span)
 
     async def _convert(self, body: bytes) -> bytes:
         return self.conversions.convert_review(body)

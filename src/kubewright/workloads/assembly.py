@@ -50,6 +50,7 @@ def create_component_manager(workloads: Workloads, component: Component) -> Comp
     manager = workloads.manager
     assert manager is not None
     client = workloads.connection.client(component.user)
+    client = client.with_interceptor(manager.cluster.calls)
     cached = CachedClient(client.rest, manager.client.mapper, client.options, cache=manager.cache)
     source = component.event_source or component.name
     recorder = EventRecorder(client, source, api="v1", now=workloads.now)

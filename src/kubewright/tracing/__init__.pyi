@@ -1,0 +1,9 @@
+from .opentelemetry import OpenTelemetrySink as OpenTelemetrySink
+from .recorder import SpanRecorder as SpanRecorder
+from .source import SpanPublisher as SpanPublisher
+from .source import SpanSink as SpanSink
+from .source import SpanSource as SpanSource
+from .spans import CallSpan as CallSpan
+from .spans import ReconcileSpan as ReconcileSpan
+from .spans import Span as Span
+from .spans import WebhookSpan as WebhookSpan
