@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 .DEFAULT_GOAL := help
 
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 ifdef UV
@@ -58,6 +58,12 @@ bench: $(VENV)/.dev-ready ## Measure CPU per operation; `make bench scale` shows
 scale:
 	@:
 
+dashboard: ## Rebuild the front end of the dashboard; requires Node.js 20 and npm
+	cd dashboard && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build
+
+screenshots: $(VENV)/.dev-ready ## Take the pictures of docs/dashboard.md again
+	$(BIN)/pytest -q tests/dashboard/test_browser_screenshots.py --screenshots docs/images
+
 docs: $(VENV)/.docs-ready ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
@@ -69,4 +75,4 @@ format: $(VENV)/.dev-ready ## Format the code and apply automatic fixes
 clean: ## Remove build artifacts and the virtual environment
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .coverage build dist
 
-.PHONY: help lint test coverage demo bench scale docs format clean
+.PHONY: help lint test coverage demo bench scale dashboard screenshots docs format clean

@@ -14,6 +14,7 @@ The front end is built from `/dashboard` of the repository into `static/`.
 - `object_index`: metadata and health of all objects; `object_records`: one object of it;
   `warning_events`: events; `readable_namespaces`: where the user can list a kind
 - `overview`, `owner_tree`, `search`, `history`: views of the objects
+- `port_forwards`: local ports that are forwarded to pods
 - `traces`: spans of the connected operator; `access`: RBAC
 
 # HTTP interface
@@ -168,6 +169,15 @@ account.
      "bindings": ["all bindings of the user that apply"], "advice": "what to grant, if it is denied"}
 
 Allowed with `--read-only`: it changes nothing.
+
+## `GET`, `POST`, `DELETE /api/port-forwards`
+
+    GET           {"forwards": [{"id": "1", "namespace": "default", "name": "web-0", "port": 8080,
+                                 "localPort": 43211}]}
+    POST          {"namespace": "default", "name": "web-0", "port": 8080} -> {"id": "1", "localPort": 43211}
+    DELETE ?id=1  {}
+
+The local ports are on 127.0.0.1 of the machine of the dashboard, until they are deleted or it stops.
 """
 
 from kubewright.lazy import attach_stub

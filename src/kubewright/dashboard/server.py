@@ -22,6 +22,7 @@ from kubewright.api.unstructured import Unstructured
 from kubewright.client.errors import ConnectionFailed, CredentialsError, NoKindMatch
 
 from .assets import Assets
+from .port_forwards import PortForwards
 from .proxy import KubernetesProxy
 from .responses import RequestError, error_response, json_response
 from .sessions import SESSION_SECONDS, RequestChecks, Sessions
@@ -100,6 +101,7 @@ class Dashboard:
         self._checks: RequestChecks
         self._assets = Assets()
         self._proxy = KubernetesProxy(client, read_only=read_only, user_agent=_user_agent())
+        self._port_forwards = PortForwards(client, read_only=read_only)
         self._runner: web.ServerRunner | None = None
         self._listening = asyncio.Event()
         self._info: dict[str, Any] | None = None
@@ -107,6 +109,9 @@ class Dashboard:
         self.views = Views(client, self._traces)
         self._routes: dict[tuple[str, str], Handler] = {
             ("GET", "/api/info"): self._get_info,
+            ("GET", "/api/port-forwards"): self._port_forwards.list,
+            ("POST", "/api/port-forwards"): self._port_forwards.create,
+            ("DELETE", "/api/port-forwards"): self._port_forwards.delete,
             **self.views.routes(),
         }
 
@@ -172,6 +177,7 @@ class Dashboard:
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
+        await self._port_forwards.stop()
         await self.views.stop()
 
     async def run(self, stop: asyncio.Event) -> None:

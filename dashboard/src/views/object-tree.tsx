@@ -1,0 +1,132 @@
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Loaded } from "../lib/live";
+import { referenceLink } from "../lib/router";
+import { drawTree, NODE_HEIGHT, NODE_WIDTH, type DrawnNode, type Tree } from "../lib/tree";
+import { Empty, Failure, Loading } from "../components/basics";
+import { HEALTH_TEXT, HealthIcon, Icon } from "../components/icons";
+
+/** The owners of an object and the objects that it owns, drawn from left to right. */
+export function OwnerTree({ loaded }: { loaded: Loaded<Tree> }) {
+  const tree = loaded.value.value;
+  const [unfolded, setUnfolded] = useState<Set<string>>(new Set());
+  const [zoom, setZoom] = useState<number | null>(null);
+  const [width, setWidth] = useState(0);
+  const viewport = useRef<HTMLDivElement>(null);
+  const drawing = useMemo(() => (tree ? drawTree(tree, tree.root, unfolded) : null), [tree, unfolded]);
+
+  useLayoutEffect(() => {
+    const element = viewport.current;
+    if (!element) return;
+    const observer = new ResizeObserver(() => setWidth(element.clientWidth));
+    observer.observe(element);
+    setWidth(element.clientWidth);
+    return () => observer.disconnect();
+  }, [drawing !== null]);
+
+  if (!drawing || !tree) return loaded.error.value ? <Failure error={loaded.error.value} retry={loaded.reload} /> : <Loading />;
+  if (!drawing.nodes.length) return <Empty title="The object does not exist">It is drawn here when it is created.</Empty>;
+  const fit = width ? Math.max(0.45, Math.min(1, (width - 2) / drawing.width)) : 1;
+  const scale = zoom ?? fit;
+  const byId = new Map(drawing.nodes.map((node) => [node.id, node]));
+
+  const arrow = (event: KeyboardEvent) => {
+    const direction = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+    const from = byId.get((document.activeElement as HTMLElement | null)?.dataset.node || "");
+    if (!direction || !from) return;
+    let best: DrawnNode | undefined;
+    let bestDistance = Infinity;
+    for (const node of drawing.nodes) {
+      const dx = node.x - from.x;
+      const dy = node.y - from.y;
+      const along = dx * direction[0] + dy * direction[1];
+      if (node === from || along <= 1) continue;
+      const across = Math.abs(direction[0] ? dy : dx);
+      const distance = along + across * 2;
+      if (distance < bestDistance) {
+        best = node;
+        bestDistance = distance;
+      }
+    }
+    if (best) viewport.current?.querySelector<HTMLElement>(`[data-node="${CSS.escape(best.id)}"]`)?.focus();
+    event.preventDefault();
+  };
+
+  return (
+    <div class="tree-frame">
+      <div class="tree-tools">
+        {tree.truncated && <span class="muted">Only a part of the tree is shown.</span>}
+        <button type="button" class="icon-button" aria-label="Zoom out" title="Zoom out" onClick={() => setZoom(Math.max(0.3, scale - 0.15))}>
+          <Icon name="minus" />
+        </button>
+        <button type="button" class="icon-button" aria-label="Fit to width" title="Fit to width" onClick={() => setZoom(null)}>
+          <Icon name="fit" />
+        </button>
+        <button type="button" class="icon-button" aria-label="Zoom in" title="Zoom in" onClick={() => setZoom(Math.min(1.6, scale + 0.15))}>
+          <Icon name="plus" />
+        </button>
+      </div>
+      <div class="tree" ref={viewport} onKeyDown={arrow}>
+        <div class="tree-sizer" style={{ width: `${drawing.width * scale}px`, height: `${drawing.height * scale}px` }}>
+          <div class="tree-canvas" role="group" aria-label="Owner tree" style={{ width: `${drawing.width}px`, height: `${drawing.height}px`, transform: `scale(${scale})` }}>
+            <svg class="tree-edges" width={drawing.width} height={drawing.height} aria-hidden="true">
+              {drawing.edges.map((edge) => (
+                <path key={edge.id} d={edge.path} />
+              ))}
+            </svg>
+            {drawing.nodes.map((drawn) => (
+              <Node key={drawn.id} drawn={drawn} focused={drawn.id === tree.root} unfold={() => setUnfolded(new Set([...unfolded, drawn.id]))} />
+            ))}
+          </div>
+        </div>
+      </div>
+    </div>
+  );
+}
+
+/** A long name without its middle: generated names differ at the end. */
+function shorten(name: string): string {
+  return name.length > 27 ? `${name.slice(0, 15)}…${name.slice(-10)}` : name;
+}
+
+function Node({ drawn, focused, unfold }: { drawn: DrawnNode; focused: boolean; unfold: () => void }) {
+  const style = { transform: `translate(${drawn.x}px, ${drawn.y}px)`, width: `${NODE_WIDTH}px`, height: `${NODE_HEIGHT}px` };
+  if (drawn.members) {
+    const [first] = drawn.members;
+    return (
+      <button type="button" data-node={drawn.id} class={`node node-folded node-${first.health}`} style={style} onClick={unfold} title="Show each object">
+        <HealthIcon health={first.health} size={22} />
+        <span class="node-text">
+          <span class="node-kind">{first.kind}</span>
+          <span class="node-name">
+            {drawn.members.length} objects, {HEALTH_TEXT[first.health].toLowerCase()}
+          </span>
+        </span>
+      </button>
+    );
+  }
+  const node = drawn.node!;
+  const title = `${node.kind} ${node.namespace ? `${node.namespace}/` : ""}${node.name}\n${HEALTH_TEXT[node.health]}${node.message ? `: ${node.message}` : ""}`;
+  return (
+    <a
+      href={referenceLink(node)}
+      aria-disabled={node.missing || undefined}
+      data-node={drawn.id}
+      data-health={node.health}
+      class={`node node-${node.health}${focused ? " node-focused" : ""}${node.missing ? " node-missing" : ""}`}
+      style={style}
+      title={title}
+      aria-current={focused ? "true" : undefined}
+      onClick={(event) => node.missing && event.preventDefault()}
+    >
+      <HealthIcon health={node.health} size={22} />
+      <span class="node-text">
+        <span class="node-kind">
+          {node.kind}
+          {node.missing && " (does not exist)"}
+        </span>
+        <span class="node-name">{shorten(node.name)}</span>
+        {node.health !== "Current" && node.message && <span class="node-message">{node.message}</span>}
+      </span>
+    </a>
+  );
+}
