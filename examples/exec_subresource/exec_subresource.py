@@ -28,6 +28,7 @@ from kubewright.apiserver.streams.responses import ProcessOptions
 from kubewright.extension import ExecSession
 
 GROUP = "machines.example.com"
+AGE = Column("Age", ".metadata.creationTimestamp", "date")
 
 
 class MachineSpec(Spec):
@@ -41,7 +42,7 @@ class MachineSpec(Spec):
     """Files of the machine: name to content."""
 
 
-@resource(group=GROUP, version="v1", columns=(Column("Image", ".spec.image"),))
+@resource(group=GROUP, version="v1", columns=(Column("Image", ".spec.image"), AGE))
 class Machine(CustomResource[MachineSpec, None]):
     """A virtual machine."""
 

@@ -147,6 +147,10 @@ def _request_headers(authorities: bytes, data: dict[str, str]) -> RequestHeaderA
     return RequestHeaderAuthenticator(authorities, allowed_names=names("allowed-names"), **known)
 
 
+SIMULATED_ANNOTATION = "kubewright.dev/simulated"
+"""Annotation of local APIServices whose group an add-on serves in other clusters: it may replace them."""
+
+
 def api_services(
     https: HTTPServer, *, service: str, namespace: str, port: int = 443, group_priority: int = 1000
 ) -> list[APIService]:
@@ -181,4 +185,4 @@ def api_services(
     ]
 
 
-__all__ = ["Delegation", "api_services"]
+__all__ = ["SIMULATED_ANNOTATION", "Delegation", "api_services"]

@@ -188,8 +188,9 @@ class Discovery:
                 entry["categories"] = list(resource.categories)
             if resource.storage_version_hash:
                 entry["storageVersionHash"] = storage_version_hash(resource)
-            resources.append(entry)
             parts = declared.subresources.items()
+            if entry["verbs"] or not parts:  # custom metrics have subresources of resources of other groups
+                resources.append(entry)
             for name, subresource in parts if resource.custom else sorted(parts):
                 kind = subresource.kind
                 sub: dict[str, Any] = {"name": f"{resource.plural}/{name}", "singularName": ""}

@@ -17,6 +17,7 @@
 | `sessions`, `proxy` | what exec-like and proxy subresources talk to |
 | `permissions` | `Permissions`: custom verbs |
 | `rest` | `Rest`: resources whose objects come from another system |
+| `metric_apis` | custom.metrics.k8s.io and external.metrics.k8s.io |
 | `reader` | `ObjectReader`: cached reads of own objects and of objects of the cluster |
 | `settings` | what differs between a development machine and a cluster |
 | `certificates` | serving certificates and their rotation |

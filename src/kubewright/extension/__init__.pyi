@@ -1,4 +1,9 @@
 from .app import APIServerApp as APIServerApp
+from .metric_apis import CustomMetric as CustomMetric
+from .metric_apis import CustomMetrics as CustomMetrics
+from .metric_apis import ExternalMetrics as ExternalMetrics
+from .metric_apis import ExternalMetricValue as ExternalMetricValue
+from .metric_apis import MetricValue as MetricValue
 from .permissions import Permissions as Permissions
 from .proxy import ProxyTarget as ProxyTarget
 from .reader import ObjectReader as ObjectReader

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from kubewright.manifests.project import OperatorDeployment
     from kubewright.webhook.conversion import Converter
 
+    from .metric_apis import CustomMetrics, ExternalMetrics, MetricAPI
     from .rest import BackendCopy, Rest
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -101,6 +102,7 @@ class APIServerApp:
         self.resources: dict[GroupKind, DeclaredResource] = {}
         self.admissions: list[Admission] = []
         self.authorizer: AuthorizeFunction | None = None
+        self.metric_apis: list[MetricAPI] = []
         self.configurations: list[Callable[[APIServer], object]] = []
         self._reads: dict[type[MetaObject], None] = {}
 
@@ -142,6 +144,23 @@ class APIServerApp:
                 f"{declared.group_kind} was already added; pass all of its versions to one add()"
             )
         self.resources[declared.group_kind] = declared
+
+    def add_custom_metrics(self, source: CustomMetrics) -> None:
+        """Serve custom.metrics.k8s.io: metrics of objects of the cluster, for autoscaling."""
+        from .metric_apis import CustomMetricsAPI
+
+        self._add_metrics(CustomMetricsAPI(source))
+
+    def add_external_metrics(self, source: ExternalMetrics) -> None:
+        """Serve external.metrics.k8s.io: metrics of other systems, for autoscaling."""
+        from .metric_apis import ExternalMetricsAPI
+
+        self._add_metrics(ExternalMetricsAPI(source))
+
+    def _add_metrics(self, api: MetricAPI) -> None:
+        if any(each.group == api.group for each in self.metric_apis):
+            raise ValueError(f"{api.group} was already added")
+        self.metric_apis.append(api)
 
     def convert(self, converter: Converter) -> Converter:
         """Convert between the versions of a kind with a `Converter`, instead of methods of the classes."""
@@ -363,7 +382,7 @@ class APIServerApp:
     @property
     def is_empty(self) -> bool:
         """Whether the app serves no resources."""
-        return not self.resources
+        return not self.resources and not self.metric_apis
 
     @property
     def reads(self) -> list[type[MetaObject]]:
@@ -388,7 +407,9 @@ class APIServerApp:
     def group_versions(self) -> list[tuple[str, str]]:
         """Return the served groups and versions."""
         infos = (resource_info(kind) for kind in self.kinds)
-        return sorted({(info.gvk.group, info.gvk.version) for info in infos if info.served})
+        served = {(info.gvk.group, info.gvk.version) for info in infos if info.served}
+        served |= {(api.group, version) for api in self.metric_apis for version in api.versions}
+        return sorted(served)
 
     def api_service_names(self) -> list[str]:
         """Return the names of the APIServices."""

@@ -14,7 +14,7 @@ from kubewright.api.apiregistration.v1 import APIService
 from kubewright.api.core.v1 import Service, ServiceSpec
 from kubewright.api.errors import APIError, Conflict, NotFound
 from kubewright.api.meta import ObjectMeta
-from kubewright.apiserver.delegation import api_services
+from kubewright.apiserver.delegation import SIMULATED_ANNOTATION, api_services
 from kubewright.client.errors import ConnectionFailed
 from kubewright.manager.crd_checks import OWNER_ANNOTATION
 from kubewright.manager.installation import InstallationError, installing
@@ -104,6 +104,8 @@ class Registration:
         if (found.metadata.annotations or {}).get(OWNER_ANNOTATION) == self._owner:
             return
         service = found.spec.service if found.spec else None
+        if service is None and SIMULATED_ANNOTATION in (found.metadata.annotations or {}):
+            return
         if service is None:
             raise InstallationError(
                 f"the cluster serves {wanted.name} itself, for example from a CRD; delete that CRD, or "

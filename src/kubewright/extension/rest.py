@@ -28,6 +28,7 @@ from kubewright.storage.contract import KeyExists, KeyValue, RevisionMismatch
 if TYPE_CHECKING:
     from kubewright.apiserver.resource import VerbFunction
     from kubewright.apiserver.rest.store import ResourceStore
+    from kubewright.client import Client
 
 Object = dict[str, Any]
 ObjectT = TypeVar("ObjectT", bound=MetaObject)
@@ -50,6 +51,9 @@ class Rest(Generic[ObjectT]):
 
     poll_interval: float = 10.0
     """Seconds between calls of `list` for watches, if there is no `watch`."""
+
+    client: Client
+    """A client of the cluster that the server runs behind; set before the first call of a method."""
 
     async def get(self, name: str, *, namespace: str) -> ObjectT:
         """Return one object; raise `NotFound`."""
@@ -114,10 +118,12 @@ class BackendCopy:
         }
         return {verb: function for verb, function in functions.items() if verb in self._rest.verbs}
 
-    async def start(self, store: ResourceStore) -> None:
-        """Copy all objects, and follow their changes."""
+    async def start(self, store: ResourceStore, cluster: Client | None = None) -> None:
+        """Copy all objects, and follow their changes if the resource can be watched."""
         self._store = store
-        if self._rest.supports("list"):
+        if cluster is not None:
+            self._rest.client = cluster
+        if self._rest.supports("list") and "watch" in store.resource.verbs:
             self._task = asyncio.create_task(self._follow(), name=f"backend of {store.resource.plural}")
 
     async def stop(self) -> None:

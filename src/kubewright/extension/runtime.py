@@ -71,7 +71,7 @@ async def serve_app(app: APIServerApp, cluster: Client | None) -> AsyncIterator[
     Authentication and authorization are delegated to the cluster. Without one, the server accepts
     certificates that it issues itself (`running.https.write_kubeconfig`).
     """
-    if not app.resources:
+    if app.is_empty:
         raise SettingsError(f"API server {app.name} has no resources; add one with app.add(Kind)")
     settings = app.settings
     namespace = _namespace(app, cluster)
@@ -114,8 +114,11 @@ async def serve_app(app: APIServerApp, cluster: Client | None) -> AsyncIterator[
         stack.callback(https.stop_listening)
         for backend, store in backends:
             if backend is not None:
-                await backend.start(store)
+                await backend.start(store, cluster)
                 stack.push_async_callback(backend.stop)
+        for api in app.metric_apis:
+            await api.start(server, cluster)
+            stack.push_async_callback(api.stop)
         # Informers of own kinds end with the server's watches; those of the cluster are stopped first.
         stack.push_async_callback(reader.stop)
         await reader.start()

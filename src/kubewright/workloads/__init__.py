@@ -12,7 +12,8 @@ when the first object of its kind exists.
 - `controllers`: the table of components, and one module per controller
 - `cloud`: the contract of cloud providers and the controllers of a cloud controller manager
 - `pods`, `pod_control`, `controller_refs`: states of pods, pods from templates, adoption and release
-- `pod_metrics`: metrics of pods, simulated or from another source; `write_intervals`: limits of writes
+- `pod_metrics`: metrics of pods, simulated or from another source; `metrics_client`: those of metrics APIs
+- `write_intervals`: limits of writes
 - `template_hash`, `revisions`: the hash of a pod template, ControllerRevisions
 """
 

@@ -47,7 +47,7 @@ class MetricsSource(Protocol):
         """Return the value of a custom metric of a pod; `None` if it is not known."""
 
     async def object_metric(
-        self, kind: str, name: str, namespace: str, metric: str, selector: Selector
+        self, kind: str, name: str, namespace: str, metric: str, selector: Selector, *, api_version: str = ""
     ) -> Quantity:
         """Return the value of a custom metric of an object; raises `MetricNotFound`."""
 
@@ -148,7 +148,7 @@ class SimulatedMetrics:
         return None
 
     async def object_metric(
-        self, kind: str, name: str, namespace: str, metric: str, selector: Selector
+        self, kind: str, name: str, namespace: str, metric: str, selector: Selector, *, api_version: str = ""
     ) -> Quantity:
         """Return the value of a custom metric of an object; raises `MetricNotFound`."""
         try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kubewright.api.errors import AlreadyExists, Forbidden, NotFound
 from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.authentication.user import SYSTEM
+from kubewright.apiserver.delegation import SIMULATED_ANNOTATION
 from kubewright.apiserver.objects import current_timestamp
 from kubewright.controlplane.bootstrap import write_missing
 from kubewright.controlplane.controllers import new_controller
@@ -27,6 +28,9 @@ Object = dict[str, Any]
 GROUP = "apiregistration.k8s.io"
 API_SERVICES = GroupResource(GROUP, "apiservices")
 AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"
+
+SIMULATED_GROUPS = frozenset(("metrics.k8s.io",))
+"""Groups that real clusters get from an add-on; one that is installed takes the place of this server."""
 
 PRIORITIES = {
     "": 18000,
@@ -83,6 +87,7 @@ def local_service(group: str, version: str, *, custom: bool) -> Object:
         "metadata": {
             "name": f"{version}.{group}",
             "labels": {AUTOMANAGED: "true" if custom else "onstart"},
+            **({"annotations": {SIMULATED_ANNOTATION: "true"}} if group in SIMULATED_GROUPS else {}),
         },
         "spec": {
             **spec,

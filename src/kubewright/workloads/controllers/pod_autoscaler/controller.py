@@ -18,6 +18,7 @@ from kubewright.client.errors import NoKindMatch
 from kubewright.client.patches import has_changes
 from kubewright.controller import ControllerBuilder, Request, Result, generation_changed
 from kubewright.workloads.component_manager import ComponentManager
+from kubewright.workloads.metrics_client import APIMetrics
 
 from .metric_proposals import MetricProposals, Proposal, ProposalError
 from .scaling_rules import ScalingHistory
@@ -144,7 +145,7 @@ class AutoscalerReconciler:
         pods = await self._pods(autoscaler, scale)
         proposals = MetricProposals(
             self._manager,
-            self._manager.workloads.metrics,
+            APIMetrics(self._client, self._manager.workloads.metrics, pods=self._selector_of(scale)),
             autoscaler,
             current,
             (scale.status.replicas if scale.status is not None else None) or 0,
@@ -176,7 +177,7 @@ class AutoscalerReconciler:
 
     async def _pods(self, autoscaler: HorizontalPodAutoscaler, scale: Scale) -> list[Pod]:
         """Return the pods of the target; the selector must not overlap with that of another autoscaler."""
-        text = (scale.status.selector if scale.status is not None else None) or ""
+        text = self._selector_of(scale)
         if not text:
             self._event(autoscaler, "SelectorRequired", "selector is required")
             message = "the HPA target's scale is missing a selector"
@@ -204,6 +205,10 @@ class AutoscalerReconciler:
             self._set(autoscaler, "ScalingActive", False, "AmbiguousSelector", message)
             raise _ScaleError
         return pods
+
+    @staticmethod
+    def _selector_of(scale: Scale) -> str:
+        return (scale.status.selector if scale.status is not None else None) or ""
 
     async def _rescale(
         self, autoscaler: HorizontalPodAutoscaler, gvk: GroupVersionKind, desired: int, reason: str

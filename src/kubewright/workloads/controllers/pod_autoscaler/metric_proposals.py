@@ -212,7 +212,12 @@ class MetricProposals:
         namespace = self.autoscaler.namespace
         try:
             value = await self.source.object_metric(
-                kind, name, namespace, metric.name or "", _metric_selector(metric)
+                kind,
+                name,
+                namespace,
+                metric.name or "",
+                _metric_selector(metric),
+                api_version=(described.api_version if described else None) or "",
             )
         except MetricNotFound as error:
             text = f"unable to get metric {metric.name}: {kind} on {namespace} {name}/{error}"

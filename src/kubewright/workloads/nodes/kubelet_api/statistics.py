@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kubewright.api.codec import decode
-from kubewright.api.core.v1 import Pod
+from kubewright.api.core.v1 import Pod, PodStatus
 from kubewright.workloads.nodes.container_state import ContainerState
 from kubewright.workloads.nodes.objects import Object
 
@@ -24,7 +24,10 @@ Usage = tuple[float, int]
 
 async def _usage_of(nodes: SimulatedNodes, worker: PodWorker) -> list[tuple[ContainerState, Usage]]:
     """Return the running containers of a pod and their usage."""
-    found = await nodes.metrics.containers(decode(worker.encoded, Pod))
+    pod = decode(worker.encoded, Pod)
+    # The stored status can be older than the containers.
+    pod.status = PodStatus(phase="Running")
+    found = await nodes.metrics.containers(pod)
     usages: list[tuple[ContainerState, Usage]] = []
     for each in worker.containers:
         if each.is_running and each.name in found:

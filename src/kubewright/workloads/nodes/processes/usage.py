@@ -63,10 +63,12 @@ class ProcessMetrics:
         return await self._others.pod_metric(pod, name, selector)
 
     async def object_metric(
-        self, kind: str, name: str, namespace: str, metric: str, selector: Selector
+        self, kind: str, name: str, namespace: str, metric: str, selector: Selector, *, api_version: str = ""
     ) -> Quantity:
         """Return the value of a custom metric of an object; raises `MetricNotFound`."""
-        return await self._others.object_metric(kind, name, namespace, metric, selector)
+        return await self._others.object_metric(
+            kind, name, namespace, metric, selector, api_version=api_version
+        )
 
     async def external_metric(self, namespace: str, name: str, selector: Selector) -> list[Quantity]:
         """Return the values of an external metric; raises `MetricNotFound`."""
