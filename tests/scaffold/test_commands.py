@@ -15,6 +15,8 @@ from kubewright.scaffold import (
     ScaffoldLock,
     create_api,
     create_apiserver,
+    create_credential_plugin,
+    create_credential_plugin_project,
     create_kubectl_plugin,
     create_kubectl_plugin_project,
     create_webhook,
@@ -221,6 +223,29 @@ def test_kubectl_plugins(project: Path) -> None:
         with pytest.raises(ScaffoldError, match=message):
             create_kubectl_plugin(project, name, **options)
     assert texts(project) == before
+
+
+def test_credential_plugins(project: Path) -> None:
+    changes = create_credential_plugin(project, "shop-login")
+    assert changes.created == [
+        "src/shop/credential_shop_login.py",
+        "tests/test_credential_shop_login.py",
+    ]
+    assert "--exec-command=shop-login" in changes.next[-1]
+    table = tomllib.loads((project / "pyproject.toml").read_text())["project"]["scripts"]
+    assert table == {"shop-login": "shop.credential_shop_login:main"}
+    assert plan_upgrade(project).files == []
+    for name, message in (("shop-login", "shop-login already exists"), ("Shop", "not a lower-case name")):
+        with pytest.raises(ScaffoldError, match=message):
+            create_credential_plugin(project, name)
+
+
+def test_a_project_for_a_credential_plugin(tmp_path: Path) -> None:
+    changes = create_credential_plugin_project(tmp_path, "shop-login")
+    assert changes.created[-1] == "tests/test_credential_shop_login.py"
+    assert not (tmp_path / ".kubewright").exists()
+    with pytest.raises(ScaffoldError, match="is not a project of Kubewright"):
+        create_credential_plugin_project(tmp_path, "other")
 
 
 def test_kinds_of_an_api_server_have_no_crd_and_no_webhooks(project: Path) -> None:

@@ -20,6 +20,8 @@ from kubewright.scaffold import (
     create_api,
     create_api_from_templates,
     create_apiserver,
+    create_credential_plugin,
+    create_credential_plugin_project,
     create_kubectl_plugin,
     create_kubectl_plugin_project,
     create_webhook,
@@ -56,6 +58,7 @@ def add_namespaced(directory: Path) -> None:
     account = Resource(group="bank", version="v1alpha1", kind="Account", scope="Cluster", plural="accts")
     create_api(directory, account)
     create_kubectl_plugin(directory, "account-list")
+    create_credential_plugin(directory, "account-login")
     create_webhook(directory, account, defaulting=True, validation=True)
 
 
@@ -176,6 +179,11 @@ def add_plugin(directory: Path) -> None:
     create_kubectl_plugin_project(directory, "states")
 
 
+def add_login(directory: Path) -> None:
+    """A project for a credential plug-in."""
+    create_credential_plugin_project(directory, "shop-login")
+
+
 VARIANTS = {
     "namespaced": add_namespaced,
     "groups": add_groups,
@@ -184,8 +192,9 @@ VARIANTS = {
     "templates": add_templates,
     "apiserver": add_api_server,
     "plugin": add_plugin,
+    "login": add_login,
 }
-OPERATORS = [name for name in VARIANTS if name != "plugin"]
+OPERATORS = [name for name in VARIANTS if name not in ("plugin", "login")]
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from .groups import CommandGroup
 CREATE_COMMANDS: Final[dict[str, str]] = {
     "api": "Add a kind, or a version of a kind, with a controller and tests.",
     "apiserver": "Add a kind that an aggregated API server of the project serves.",
+    "credential-plugin": "Add a program that gives kubectl credentials.",
     "kubectl-plugin": "Add a command of kubectl for a kind.",
     "webhook": "Add defaulting, validating or conversion webhooks of a kind.",
 }

@@ -13,7 +13,8 @@ it from the types and the settings.
 - `templates`: renders jinja2 templates, also those of plug-ins (entry points `kubewright.templates`)
 - `lock`: `.kubewright/scaffold.lock`, what was generated from which inputs
 - `files`: `Changes`, and writing of rendered files
-- `init`, `api`, `webhook`, `kubectl_plugin`, `edit`: the commands
+- `init`, `api`, `webhook`, `kubectl_plugin`, `credential_plugin`, `edit`: the commands; `plugin_project`:
+  projects of plug-ins only
 - `upgrade`: merges newer templates into a project; `merge`: three-way merge of texts
 - `template_api`: kinds with templates instead of code; `values_schema`: their fields from `values.yaml`
 - `layout`: moves modules between the layouts with one and with several API groups

@@ -1,6 +1,8 @@
 from .api import create_api as create_api
 from .apiserver import create_apiserver as create_apiserver
 from .crd_api import create_api_from_crd as create_api_from_crd
+from .credential_plugin import create_credential_plugin as create_credential_plugin
+from .credential_plugin import create_credential_plugin_project as create_credential_plugin_project
 from .edit import edit_project as edit_project
 from .errors import ScaffoldError as ScaffoldError
 from .files import Changes as Changes

@@ -98,6 +98,8 @@ class ProjectInputs:
     """Keys of `[tool.kubewright.deployment]` that commands have set, such as `env.SHOP_IMAGE`."""
     kubectl_plugins: Mapping[str, str] = field(default_factory=dict)
     """Plug-ins of kubectl by name, each with its kind as `Shop.v1.store.example.com`."""
+    credential_plugins: tuple[str, ...] = ()
+    """Names of credential plug-ins."""
     year: int = field(default_factory=lambda: datetime.now(UTC).year)
 
     def __post_init__(self) -> None:

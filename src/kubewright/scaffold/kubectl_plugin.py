@@ -10,14 +10,11 @@ from typing import Final
 from .errors import ScaffoldError
 from .files import Changes, FileWriter
 from .inputs import ProjectInputs, Resource
-from .layout import template_fields, template_variables
 from .lock import ScaffoldLock
+from .plugin_project import add_scripts, render_plugin_project
 from .render import KUBECTL_PLUGIN, plugin_scripts, plugin_target, render_kubectl_plugin
-from .templates import render_set
-from .toml_edits import set_keys
 
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_PROJECT_FILE: Final = "pyproject.toml"
 _COMMANDS: Final = frozenset(
     (
         *(
@@ -69,16 +66,7 @@ def create_kubectl_plugin(
     writer = FileWriter(directory, lock)
     for path, text in render_kubectl_plugin(lock, name, resource).items():
         writer.create(path, text, KUBECTL_PLUGIN)
-    settings = writer.read(_PROJECT_FILE)
-    if settings is None:
-        raise ScaffoldError(
-            f"{directory.absolute()} has no {_PROJECT_FILE} for the entry points of the plug-in"
-        )
-    scripts = plugin_scripts(lock.project.package, name)
-    writer.replace(_PROJECT_FILE, set_keys(settings, scripts, name=_PROJECT_FILE))
-    if _PROJECT_FILE in lock.files:
-        base = set_keys(lock.files[_PROJECT_FILE].base, scripts, name=_PROJECT_FILE)
-        writer.replace_base(_PROJECT_FILE, base)
+    add_scripts(writer, lock, plugin_scripts(lock.project.package, name))
     writer.changes.next += ["pip install -e .", f"kubectl {name.replace('-', ' ')}"]
     return writer.commit()
 
@@ -86,22 +74,19 @@ def create_kubectl_plugin(
 def create_kubectl_plugin_project(directory: Path, name: str, kind: Resource = DEPLOYMENT) -> Changes:
     """Create a project for the command `kubectl <name>`, which prints objects of a built-in kind."""
     _check_name(name)
-    if (directory / _PROJECT_FILE).exists():
-        raise ScaffoldError(
-            f"{directory.absolute()} has a {_PROJECT_FILE} and is not a project of Kubewright; create the "
-            "plug-in in an empty directory, or run kubewright init first"
-        )
     lock = ScaffoldLock(ProjectInputs(name=f"kubectl-{name}"))
-    variables = {**template_variables(lock.project), "name": name, "command": name.replace("-", " ")}
-    writer = FileWriter(directory, lock)
-    for path, text in render_set("plugin_project", variables, fields=template_fields(lock.project)).items():
-        writer.keep_or_create(path, text, KUBECTL_PLUGIN)
-    for path, text in render_kubectl_plugin(lock, name, kind).items():
-        writer.create(path, text, KUBECTL_PLUGIN)
-    scripts = plugin_scripts(lock.project.package, name)
-    settings = writer.read(_PROJECT_FILE) or ""
-    writer.replace(_PROJECT_FILE, set_keys(settings, scripts, name=_PROJECT_FILE))
-    writer.changes.next += ["pip install -e '.[dev]'", "pytest", f"kubectl {variables['command']}"]
+    command = f"kubectl {name.replace('-', ' ')}"
+    writer = render_plugin_project(
+        directory,
+        lock,
+        KUBECTL_PLUGIN,
+        render_kubectl_plugin(lock, name, kind),
+        plugin_scripts(lock.project.package, name),
+        title=command,
+        description="plug-in of kubectl",
+        usage=command,
+    )
+    writer.changes.next += ["pip install -e '.[dev]'", "pytest", command]
     return writer.commit(with_lock=False)
 
 

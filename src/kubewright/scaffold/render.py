@@ -21,6 +21,7 @@ COPY: Final = "copy"
 """Template set of files that were derived from a file of the user."""
 
 KUBECTL_PLUGIN: Final = "kubectl_plugin"
+CREDENTIAL_PLUGIN: Final = "credential_plugin"
 DEPLOYMENT: Final = ("tool", "kubewright", "deployment")
 
 
@@ -35,6 +36,8 @@ def render_init(project: ProjectInputs) -> dict[str, str]:
     }
     for plugin in project.kubectl_plugins:
         keys |= plugin_scripts(project.package, plugin)
+    for plugin in project.credential_plugins:
+        keys |= credential_scripts(project.package, plugin)
     if name in files:
         files[name] = set_keys(files[name], keys, name=name)
     return files
@@ -47,6 +50,11 @@ def plugin_scripts(package: str, plugin: str) -> dict[tuple[str, ...], Value]:
         ("project", "scripts", f"kubectl-{plugin}"): target,
         ("project", "scripts", f"kubectl_complete-{plugin}"): f"{target}.complete",
     }
+
+
+def credential_scripts(package: str, plugin: str) -> dict[tuple[str, ...], Value]:
+    """Return the entry point of a credential plug-in."""
+    return {("project", "scripts", plugin): f"{package}.credential_{plugin.replace('-', '_')}:main"}
 
 
 def plugin_target(resource: Resource) -> str:
@@ -113,6 +121,14 @@ def render_kubectl_plugin(lock: ScaffoldLock, name: str, resource: Resource) -> 
     return render_set(KUBECTL_PLUGIN, variables, fields=fields, plugins=project.templates)
 
 
+def render_credential_plugin(project: ProjectInputs, name: str) -> dict[str, str]:
+    """Return the files of a credential plug-in."""
+    module = name.replace("-", "_")
+    variables = {**template_variables(project), "name": name, "plugin": module}
+    fields = {**template_fields(project), "plugin": module}
+    return render_set(CREDENTIAL_PLUGIN, variables, fields=fields, plugins=project.templates)
+
+
 @dataclass(frozen=True)
 class RenderedFile:
     """The current text of a generated file, and its template set."""
@@ -159,3 +175,5 @@ def _render_resources(lock: ScaffoldLock) -> Iterator[tuple[str, dict[str, str]]
         for resource in lock.resources:
             if plugin_target(resource) == target:
                 yield KUBECTL_PLUGIN, render_kubectl_plugin(lock, name, resource)
+    for name in project.credential_plugins:
+        yield CREDENTIAL_PLUGIN, render_credential_plugin(project, name)
