@@ -232,6 +232,14 @@ COMPONENTS: tuple[Component, ...] = (
         "legacy-service-account-token-cleaner",
     ),
     Component(
+        "persistentvolume-attach-detach-controller",
+        "kubewright.workloads.controllers.attach_detach",
+        "add_attach_detach_controller",
+        ("csidrivers.storage.k8s.io",),
+        "attachdetach-controller",
+        "attachdetach-controller",
+    ),
+    Component(
         "service-lb-controller",
         "kubewright.workloads.cloud.components",
         "add_service_lb_controller",

@@ -17,6 +17,7 @@ Object = dict[str, Any]
 
 POD: Final = GroupVersionKind("", "v1", "Pod")
 NODE: Final = GroupVersionKind("", "v1", "Node")
+CLAIM: Final = GroupVersionKind("", "v1", "PersistentVolumeClaim")
 LEASE: Final = GroupVersionKind("coordination.k8s.io", "v1", "Lease")
 EVENT: Final = GroupVersionKind("", "v1", "Event")
 LEASE_NAMESPACE: Final = "kube-node-lease"

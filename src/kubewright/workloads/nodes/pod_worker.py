@@ -253,6 +253,8 @@ class PodWorker:
         if not self._has_sandbox:
             if now < self._create_at:
                 return _earliest(self._create_at, self.deadline)
+            if self.plugins is not None and not self.plugins.mount():
+                return self.deadline
             self._create_sandbox()
         due = self._sync_containers(now)
         return _earliest(due, self.deadline) if self._update_phase() else None
@@ -455,6 +457,8 @@ class PodWorker:
             running = [each for each in running if each.is_running]
         if running:
             return None
+        if self.plugins is not None and not self.plugins.unmount():
+            return None
         self.stage = "terminated"
         if self.start_time:
             self.phase = pod_phase(self.containers, terminal=True, initialized=True)
@@ -472,6 +476,8 @@ class PodWorker:
     def _release(self) -> None:
         self.node.host_ports.pop(self.identity.uid, None)
         self.node.release(self.identity.uid, self.requests)
+        if self.plugins is not None:
+            self.plugins.unmount()
 
     def discard(self) -> None:
         """Release the resources of a pod whose object was deleted."""

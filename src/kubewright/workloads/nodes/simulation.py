@@ -38,7 +38,7 @@ from .node_object import MANAGED_BY_KWOK
 from .node_registration import NodeRegistration
 from .node_spec import NodeSpec, load_nodes, load_settings
 from .node_state import NodeState
-from .objects import NODE, POD, Object
+from .objects import CLAIM, NODE, POD, Object
 from .pod_control import PodControl
 from .pod_worker import PodWorker
 from .printed_environments import PrintedEnvironments
@@ -182,6 +182,10 @@ class SimulatedNodes:
             stack.callback(self._stop_timers)
             node_informer.add_handler(self._on_node)
             stack.callback(node_informer.remove_handler, self._on_node)
+            if self.plugins is not None:
+                claim_informer = await self._manager.cache.informer(CLAIM)
+                claim_informer.add_handler(self._on_claim)
+                stack.callback(claim_informer.remove_handler, self._on_claim)
             stages = StageEngine(self)
             await stages.prepare()
             pod_informer.add_handler(self._on_pod)
@@ -359,6 +363,20 @@ class SimulatedNodes:
                 worker.dirty = worker.needs_write()
         worker.signature = signature
         self.wake(worker)
+
+    def _on_claim(self, change: ObjectChange) -> None:
+        """Expand the file systems of mounted volumes."""
+        if (
+            self.plugins is not None
+            and change.new is not None
+            and b"FileSystemResizePending" in change.new.raw
+        ):
+            self.plugins.expand(decode(change.new.raw, dict), self._report)
+
+    def _report(self, uid: str, kind: str, reason: str, message: str) -> None:
+        for worker in self.workers.values():
+            if worker.identity.uid == uid:
+                self.event(worker, kind, reason, message)
 
     # Stages
 

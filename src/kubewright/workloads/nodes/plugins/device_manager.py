@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from kubewright.node.devices.messages import (
     DIRECTORY,
+    GET_OPTIONS,
     KUBELET_SOCKET,
     REGISTRATION,
     VERSION,
@@ -26,7 +27,8 @@ from kubewright.node.devices.messages import (
 )
 from kubewright.node.errors import RPCError
 from kubewright.node.messages import Empty
-from kubewright.node.rpc import UnixServer
+from kubewright.node.plugin_registration import PluginInfo
+from kubewright.node.rpc import Channel, UnixServer
 from kubewright.workloads.nodes.objects import Object
 
 from .device_endpoint import AllocationError, DeviceEndpoint
@@ -34,6 +36,7 @@ from .device_endpoint import AllocationError, DeviceEndpoint
 logger = logging.getLogger(__name__)
 
 CHECKPOINT: Final = "kubelet_internal_checkpoint"
+CONNECT_SECONDS: Final = 10.0
 STOPPED_SECONDS: Final = 300.0
 """How long the capacity of a stopped plug-in is reported."""
 
@@ -107,19 +110,27 @@ class DeviceManager:
         domain, slash, _ = request.resource_name.partition("/")
         if not slash or domain == "kubernetes.io" or domain.endswith(".kubernetes.io"):
             raise RPCError(f'the ResourceName "{request.resource_name}" is invalid')
-        name = request.resource_name
+        socket = self._directory / request.endpoint
+        await self.connect(request.resource_name, socket, request.options or DevicePluginOptions())
+        return Empty()
+
+    async def connect(self, name: str, socket: Path, options: DevicePluginOptions) -> None:
+        """Connect to the plug-in of a resource."""
         before = self._endpoints.pop(name, None)
         if before is not None:
             await before.close()
         if timer := self._removals.pop(name, None):
             timer.cancel()
         self._removed.discard(name)
-        options = request.options or DevicePluginOptions()
-        self._endpoints[name] = DeviceEndpoint(
-            name, self._directory / request.endpoint, options, lambda: self._changed(name)
-        )
-        logger.info("device plug-in registered", extra={"resource": name, "endpoint": request.endpoint})
-        return Empty()
+        self._endpoints[name] = DeviceEndpoint(name, socket, options, lambda: self._changed(name))
+        logger.info("device plug-in registered", extra={"resource": name, "endpoint": str(socket)})
+
+    async def register_plugin(self, info: PluginInfo) -> None:
+        """Connect to a plug-in that has registered in the registry of the kubelet."""
+        socket = Path(info.endpoint)
+        async with Channel(socket) as channel:
+            options = await channel.call(GET_OPTIONS, Empty(), timeout=CONNECT_SECONDS)
+        await self.connect(info.name, socket, options)
 
     def _changed(self, name: str) -> None:
         endpoint = self._endpoints.get(name)

@@ -9,17 +9,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kubewright.api.errors import APIError, NotFound
 from kubewright.node.devices.messages import Allocation
+from kubewright.node.plugin_registration import CSI_PLUGIN, DEVICE_PLUGIN, REGISTRY
 from kubewright.node.rpc import check_socket_path
 from kubewright.workloads.nodes.node_registration import NODES, STRATEGIC_MERGE_PATCH, NodeRegistration
 from kubewright.workloads.nodes.node_state import NodeState
 from kubewright.workloads.nodes.objects import Object
 
+from .csi_drivers import CSIDrivers
+from .csi_mounts import CSIMounts, Report
 from .device_manager import DeviceManager
+from .plugin_watcher import PluginWatcher
 from .pod_plugins import PodPlugins
 
 if TYPE_CHECKING:
@@ -41,13 +46,32 @@ class KubeletPlugins:
         self._registration = registration
         self._changed = asyncio.Event()
         self._writing: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
         self.devices = DeviceManager(
             directory, on_change=self._changed.set, active_pods=lambda: self.node.pods
         )
+        self.drivers = CSIDrivers(node, registration.sender)
+        self.mounts = CSIMounts(
+            node.name, directory, registration.sender, self.drivers, on_change=self._changed.set
+        )
+        self._watcher = PluginWatcher(
+            directory / REGISTRY,
+            {CSI_PLUGIN: self.drivers.register, DEVICE_PLUGIN: self.devices.register_plugin},
+            {CSI_PLUGIN: self.drivers.remove},
+        )
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a coroutine until it ends or the plug-ins are stopped."""
+        task = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def start(self) -> None:
         """Listen for plug-ins."""
         await self.devices.start()
+        self.mounts.read_volumes()
+        self._watcher.start()
         self._writing = asyncio.create_task(self._write_status(), name=f"devices of {self.node.name}")
 
     async def stop(self) -> None:
@@ -55,11 +79,17 @@ class KubeletPlugins:
         if self._writing is not None:
             self._writing.cancel()
             await asyncio.gather(self._writing, return_exceptions=True)
+        await self._watcher.stop()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self.devices.stop()
+        await self.drivers.close()
 
     async def _write_status(self) -> None:
-        """Write the number of devices to the Node object, after each change."""
-        written: dict[str, Object] = {}
+        """Write the number of devices and the used volumes to the Node object, after each change."""
+        written: dict[str, Any] = {}
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -67,6 +97,7 @@ class KubeletPlugins:
             status = {
                 "capacity": {name: str(count.capacity) for name, count in counts.items()},
                 "allocatable": {name: str(count.allocatable) for name, count in counts.items()},
+                "volumesInUse": self.mounts.in_use(),
             }
             if status == written:
                 continue
@@ -81,7 +112,7 @@ class KubeletPlugins:
                 continue
             except (APIError, OSError) as error:
                 logger.warning(
-                    "could not write devices of node", extra={"node": self.node.name, "error": str(error)}
+                    "could not write status of node", extra={"node": self.node.name, "error": str(error)}
                 )
                 await asyncio.sleep(RETRY_SECONDS)
                 self._changed.set()
@@ -122,6 +153,17 @@ class NodePlugins:
         """Return the plug-ins of a pod; `None` on nodes without plug-ins."""
         node = self.nodes.get(worker.node.name)
         return PodPlugins(node, worker) if node is not None else None
+
+    def volume_path(self, node: str, uid: str, volume: str) -> str | None:
+        """Return the path of a volume of a pod that a CSI driver has mounted."""
+        found = self.nodes.get(node)
+        return found.mounts.path(uid, volume) if found is not None else None
+
+    def expand(self, claim: Object, report: Report) -> None:
+        """Expand the file system of the volume of a claim, on the nodes where it is mounted."""
+        for node in self.nodes.values():
+            if node.mounts.is_mounted(claim):
+                node.spawn(node.mounts.expand(claim, report))
 
     def allocation(self, node: str, uid: str, container: str) -> Allocation | None:
         """Return what a container gets with its devices."""

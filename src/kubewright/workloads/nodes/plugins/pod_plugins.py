@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from kubewright.node.devices.messages import Allocation
 from kubewright.workloads.nodes.node_state import Rejection
 from kubewright.workloads.nodes.runtime import ContainerStartError
 
+from .csi_mounts import MountError, VolumeNotAttached
 from .device_endpoint import AllocationError
 
 if TYPE_CHECKING:
     from kubewright.workloads.nodes.pod_worker import PodWorker
 
     from .node_plugins import KubeletPlugins
+
+
+RETRY_SECONDS: Final = 0.5
+RETRY_LIMIT: Final = 122.0
+ATTACH_SECONDS: Final = 0.1
+"""Seconds between checks whether a volume is attached."""
 
 
 class PodPlugins:
@@ -30,9 +37,11 @@ class PodPlugins:
         self._worker = worker
         self._uid = worker.identity.uid
         self._admission: asyncio.Task[Rejection | None] | None = None
+        self._mounting: asyncio.Task[None] | None = None
+        self._unmounting: asyncio.Task[None] | None = None
         self._starts: dict[str, asyncio.Task[ContainerStartError | None]] = {}
 
-    def _wake(self, task: asyncio.Task[object]) -> None:
+    def _wake(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled():
             self._worker.context.wake(self._worker)
 
@@ -62,6 +71,58 @@ class PodPlugins:
             message = f"Allocate failed due to {error}, which is unexpected"
             return Rejection("UnexpectedAdmissionError", message)
         return None
+
+    # Volumes
+
+    def mount(self) -> bool:
+        """Return whether the CSI volumes of the pod are mounted; they are mounted in the background."""
+        if self._mounting is None:
+            if not self._node.mounts.is_needed(self._worker.pod.get("spec") or {}):
+                return True
+            self._mounting = self._node.spawn(self._mount())
+            self._mounting.add_done_callback(self._wake)
+        return self._mounting.done()
+
+    async def _mount(self) -> None:
+        """Mount all volumes; repeat it with back-off until it succeeds."""
+        delay = RETRY_SECONDS
+        reported = ""
+        while True:
+            try:
+                await self._node.mounts.mount(self._worker.pod)
+                return
+            except VolumeNotAttached:
+                await asyncio.sleep(ATTACH_SECONDS)
+                continue
+            except MountError as error:
+                if str(error) != reported:
+                    self._worker.context.event(self._worker, "Warning", "FailedMount", str(error))
+                    reported = str(error)
+            await asyncio.sleep(delay)
+            delay = min(RETRY_LIMIT, delay * 2)
+
+    def unmount(self) -> bool:
+        """Return whether the CSI volumes of the pod are unmounted; they are unmounted in the background."""
+        if self._unmounting is None:
+            if self._mounting is None and not self._node.mounts.has_volumes(self._uid):
+                return True
+            self._unmounting = self._node.spawn(self._unmount())
+            self._unmounting.add_done_callback(self._wake)
+        return self._unmounting.done()
+
+    async def _unmount(self) -> None:
+        if self._mounting is not None:
+            self._mounting.cancel()
+            await asyncio.gather(self._mounting, return_exceptions=True)
+        delay = RETRY_SECONDS
+        while True:
+            try:
+                await self._node.mounts.unmount(self._uid)
+                return
+            except MountError as error:
+                self._worker.context.event(self._worker, "Warning", "FailedUnMount", str(error))
+            await asyncio.sleep(delay)
+            delay = min(RETRY_LIMIT, delay * 2)
 
     # Containers
 

@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -259,7 +260,11 @@ class ProcessRuntime:
             )
             folder = self.state.pod(uid) / "volumes"
             folder.mkdir(parents=True, exist_ok=True)
-            known = PodVolumes(context, self._reader, folder, self.state.path / "claims")
+            published = None
+            if self.plugins is not None:
+                node_name = (pod.get("spec") or {}).get("nodeName") or ""
+                published = partial(self.plugins.volume_path, node_name, uid)
+            known = PodVolumes(context, self._reader, folder, self.state.path / "claims", published)
             self._volumes[uid] = known
             for kind in sorted({kind for kind, _ in known.references}):
                 await self._watch(_KINDS[kind], self._data_handler(kind))

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -66,8 +66,19 @@ class PodContext:
 class PodVolumes:
     """The volumes of one pod."""
 
-    def __init__(self, context: PodContext, reader: ClusterReader, directory: Path, claims: Path) -> None:
-        """`directory` gets a directory per volume; `claims` has those of PersistentVolumeClaims."""
+    def __init__(
+        self,
+        context: PodContext,
+        reader: ClusterReader,
+        directory: Path,
+        claims: Path,
+        published: Callable[[str], str | None] | None = None,
+    ) -> None:
+        """`directory` gets a directory per volume; `claims` has those of PersistentVolumeClaims.
+
+        `published` returns the path of a volume that a CSI driver has mounted.
+        """
+        self._published = published
         self.context = context
         self._reader = reader
         self._sources = VolumeSources(reader)
@@ -106,6 +117,8 @@ class PodVolumes:
             self._refreshing = asyncio.create_task(self._refresh())
 
     async def _set_up(self, name: str, volume: Object) -> str:
+        if self._published is not None and (mounted := self._published(name)) is not None:
+            return mounted
         path = self._directory / name
         if await self._write(name, volume):
             return str(path)

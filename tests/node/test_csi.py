@@ -1,0 +1,206 @@
+"""The example CSI driver on a simulated node: from a claim to a snapshot and its restoration."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("grpc", reason="requires kubewright[node]")
+
+from tests.workloads.nodes.process_cluster import ProcessCluster, linux_only, start_process_cluster
+
+from csi_directory import DirectoryDriver
+from kubewright.api.core.v1 import Node, PersistentVolume, PersistentVolumeClaim
+from kubewright.api.storage.v1 import CSINode, VolumeAttachment
+from kubewright.client import Client, merge_patch
+from kubewright.client.wait import is_deleted
+from kubewright.node.csi import CSIDriver, VolumeSnapshot, VolumeSnapshotContent
+
+NAME = DirectoryDriver.name
+GIBI = 1 << 30
+
+
+@asynccontextmanager
+async def running(
+    driver: CSIDriver, cluster: ProcessCluster, kubelets: Path, *, node: str = "node-0"
+) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    directory = kubelets / node
+    task = asyncio.create_task(
+        driver.run(stop, node=node, kubelet_directory=directory, client=cluster.server.client())
+    )
+
+    def registered(found: CSINode | None) -> bool:
+        return bool(found and found.spec and found.spec.drivers)
+
+    waiting = asyncio.create_task(cluster.client.wait(CSINode, name=node, until=registered, timeout=20))
+    await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        task.result()
+    await waiting
+    try:
+        yield
+    finally:
+        stop.set()
+        await task
+
+
+async def create_class(client: Client, **fields: Any) -> None:
+    await client.create(
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": "directory"},
+            "provisioner": NAME,
+            "allowVolumeExpansion": True,
+            **fields,
+        }
+    )
+
+
+async def create_claim(client: Client, name: str, size: str = "1Gi", **spec: Any) -> None:
+    body = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "directory",
+        "resources": {"requests": {"storage": size}},
+        **spec,
+    }
+    metadata = {"name": name, "namespace": "default"}
+    await client.create(
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": body}
+    )
+
+
+async def bound(client: Client, name: str) -> PersistentVolumeClaim:
+    def check(claim: PersistentVolumeClaim | None) -> bool:
+        return bool(claim and claim.status and claim.status.phase == "Bound")
+
+    found = await client.wait(PersistentVolumeClaim, name, namespace="default", until=check, timeout=20)
+    assert found is not None
+    return found
+
+
+def claimed(claim: str) -> dict[str, Any]:
+    """Return the volumes of a pod that uses a claim."""
+    return {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]}
+
+
+async def run_pod(cluster: ProcessCluster, name: str, script: str, spec: dict[str, Any]) -> None:
+    """Run a shell script with the volume `data` in `$DATA`."""
+    await cluster.run_pod(
+        name,
+        "sh",
+        "-c",
+        f'DATA="${{KUBEWRIGHT_ROOT:-}}/data"; {script}',
+        volumeMounts=[{"name": "data", "mountPath": "/data"}],
+        spec={"restartPolicy": "Never", **spec},
+    )
+
+
+@linux_only
+async def test_life_of_a_volume(kubelets: Path, eventually: Any) -> None:
+    root = kubelets / "root"
+    async with start_process_cluster(kubelet_directory=kubelets) as cluster:
+        client = cluster.client
+        async with running(DirectoryDriver(root), cluster, kubelets):
+            await create_class(client)
+            await create_claim(client, "site")
+            claim = await bound(client, "site")
+            assert claim.spec is not None
+            volume = await client.get(PersistentVolume, claim.spec.volume_name or "")
+            assert volume.spec is not None
+            assert volume.spec.csi is not None
+            assert volume.spec.csi.driver == NAME
+            handle = volume.spec.csi.volume_handle or ""
+            data = root / "volumes" / handle / "data"
+
+            # The pod writes into the directory of the driver.
+            await run_pod(cluster, "writer", 'echo hello > "$DATA/index.html"; sleep 60', claimed("site"))
+            await cluster.wait_ready("writer")
+            await eventually((data / "index.html").exists)
+            assert (data / "index.html").read_text() == "hello\n"
+            assert "SuccessfulAttachVolume" in await cluster.reasons("writer")
+            node = await client.get(Node, "node-0")
+            assert node.status is not None
+            assert node.status.volumes_in_use == [f"kubernetes.io/csi/{NAME}^{handle}"]
+
+            await _expand(cluster, "site", "2Gi")
+            await _take_snapshot(client)
+            (data / "index.html").write_text("changed\n")
+
+            # The restored volume has the files of the snapshot.
+            source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "before"}
+            await create_claim(client, "restored", "2Gi", dataSource=source)
+            await run_pod(cluster, "reader", 'cat "$DATA/index.html"', claimed("restored"))
+            await cluster.wait_for("reader", lambda status: status["phase"] == "Succeeded")
+            assert await cluster.logs("reader") == "hello\n"
+            clone = {"kind": "PersistentVolumeClaim", "name": "site"}
+            await create_claim(client, "clone", "2Gi", dataSource=clone)
+            await run_pod(cluster, "cloned", 'cat "$DATA/index.html"', claimed("clone"))
+            await cluster.wait_for("cloned", lambda status: status["phase"] == "Succeeded")
+            assert await cluster.logs("cloned") == "changed\n"
+
+            await _delete_all(cluster, "writer", "reader", "cloned")
+            await eventually(lambda: not list((root / "volumes").iterdir()))
+            assert not list((root / "snapshots").iterdir())
+            assert not list((kubelets / "node-0" / "pods").iterdir())
+            assert list(await client.list(VolumeAttachment)) == []
+
+
+async def _expand(cluster: ProcessCluster, claim: str, size: str) -> None:
+    change = {"spec": {"resources": {"requests": {"storage": size}}}}
+    await cluster.client.patch(PersistentVolumeClaim, merge_patch(change), name=claim, namespace="default")
+
+    def expanded(found: PersistentVolumeClaim | None) -> bool:
+        capacity = found.status.capacity if found is not None and found.status is not None else None
+        return str((capacity or {}).get("storage")) == size
+
+    found = await cluster.client.wait(
+        PersistentVolumeClaim, claim, namespace="default", until=expanded, timeout=20
+    )
+    assert found is not None
+    assert found.status is not None
+    assert not found.status.conditions
+    assert "FileSystemResizeSuccessful" in await cluster.reasons("writer")
+    assert {"Resizing", "FileSystemResizeRequired"} <= set(await cluster.reasons(claim))
+
+
+async def _take_snapshot(client: Client) -> None:
+    group = "snapshot.storage.k8s.io/v1"
+    await client.create(
+        {
+            "apiVersion": group,
+            "kind": "VolumeSnapshotClass",
+            "metadata": {"name": "directory"},
+            "driver": NAME,
+            "deletionPolicy": "Delete",
+        }
+    )
+    spec = {"volumeSnapshotClassName": "directory", "source": {"persistentVolumeClaimName": "site"}}
+    metadata = {"name": "before", "namespace": "default"}
+    await client.create({"apiVersion": group, "kind": "VolumeSnapshot", "metadata": metadata, "spec": spec})
+    found = await client.wait(
+        VolumeSnapshot,
+        "before",
+        namespace="default",
+        until=lambda snapshot: bool(snapshot and snapshot.status.ready_to_use),
+        timeout=20,
+    )
+    assert found is not None
+    assert str(found.status.restore_size) == "2Gi"
+
+
+async def _delete_all(cluster: ProcessCluster, *pods: str) -> None:
+    client = cluster.client
+    for name in pods:
+        await client.delete("pods", name, namespace="default", grace_period=1)
+    for name in ("site", "restored", "clone"):
+        await client.delete(PersistentVolumeClaim, name, namespace="default")
+    await client.delete(VolumeSnapshot, "before", namespace="default")
+    await client.wait(VolumeSnapshot, "before", namespace="default", until=is_deleted, timeout=20)
+    assert list(await client.list(VolumeSnapshotContent)) == []
