@@ -34,6 +34,18 @@ from kubewright.storage import SQLiteStorage
         (("--token-auth-file", "missing"), "missing: No such file or directory"),
         (("--store", "foo:bar"), "unknown storage 'foo'; use memory:"),
         (("--port", "99999"), "99999 is not in the range"),
+        (("--tls-cert-file", "a"), "--tls-cert-file and --tls-private-key-file must be used together"),
+        (
+            ("--runtime-config", "apps/v1=no"),
+            "'--runtime-config': 'apps/v1=no': expected KEY=true or KEY=false",
+        ),
+        (("--runtime-config", "nosuch/v1=true"), "runtime config: unknown api groups nosuch"),
+        (("--audit-log-path", "a.log"), "audit options need --audit-policy-file, and --audit-log-path or"),
+        (
+            ("--audit-log-path", "a.log", "--audit-policy-file", "missing"),
+            "missing: No such file or directory",
+        ),
+        (("--audit-webhook-batch-max-wait", "soon"), "'soon': expected a duration such as 30s"),
         (("--auth", "rbac,abac"), "'--auth': unknown authorization mode \"abac\"; known are node, rbac"),
     ],
 )

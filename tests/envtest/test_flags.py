@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kubewright.apiserver.audit.flags import FLAGS as AUDIT_FLAGS
 from kubewright.envtest import kube_apiserver
 from kubewright.envtest.etcd import Etcd
 from kubewright.envtest.etcd import main as etcd_main
@@ -155,6 +156,27 @@ def test_flags_are_translated_to_settings(tmp_path: Path) -> None:
     assert settings.plane["server_options"]["max_in_flight"] == 7
     assert settings.plane["server_options"]["watch_timeout"] == (10, 20)
     assert settings.etcd.prefix == "/other"
+
+
+def test_audit_flags_are_translated(tmp_path: Path) -> None:
+    settings = translated(
+        "--audit-policy-file=p.yaml",
+        "--audit-log-path=a.log",
+        "--audit-log-maxsize=5",
+        "--audit-log-compress",
+        "--audit-webhook-batch-max-wait=5s",
+        "--audit-webhook-batch-throttle-qps=0.5",
+    )
+    values = settings.plane["audit"].values
+    assert values["audit-log-maxsize"] == 5
+    assert values["audit-log-compress"] is True
+    assert values["audit-webhook-batch-max-wait"] == 5.0
+    assert values["audit-webhook-batch-throttle-qps"] == 0.5
+    assert values["audit-log-mode"] == "blocking"
+    assert not settings.warnings
+    assert {flag.name: flag.type for flag in AUDIT_FLAGS}.items() <= SUPPORTED.items()
+    with pytest.raises(ValueError, match="invalid audit log mode x"):
+        translated("--audit-log-mode=x")
 
 
 def test_anonymous_requests_are_not_allowed_with_always_allow() -> None:

@@ -64,10 +64,16 @@ class RequestPipeline:
         self.active += 1
         try:
             response = await self._process(request, info)
+        except BaseException:
+            if request.audit is not None:
+                request.audit.close_early()
+            raise
         finally:
             self.active -= 1
             if not self.active:
                 self._idle.set()
+        if server.auditor is not None:
+            await server.auditor.respond(request, info, response)
         headers = response.headers
         headers["Audit-Id"] = request.audit_id
         headers.setdefault("Cache-Control", "no-cache, private")
@@ -126,6 +132,8 @@ class RequestPipeline:
             error = BadRequest("the object is nested too deeply")
         except Exception as raised:
             logger.exception("request failed", extra={"method": request.method, "path": request.path})
+            if request.audit is not None:
+                request.audit.panic = f"{type(raised).__name__}: {raised}"
             error = InternalError(f"Internal error occurred: {type(raised).__name__}: {raised}")
         return status_response(request, error)
 
@@ -136,14 +144,21 @@ class RequestPipeline:
             if user is None:
                 raise Unauthorized("Unauthorized")
             request.user = user
+        if server.auditor is not None:
+            await server.auditor.receive(request, info)
         if server.impersonation and is_impersonating(request):
+            requester = request.user
             request.user = await self._impersonator.impersonate(
-                request, AuthorizationAttributes.of(request.user, info), server.authorizer
+                request, AuthorizationAttributes.of(requester, info), server.authorizer
             )
+            if request.audit is not None and request.user is not requester:
+                request.audit.set_impersonated_user(request.user, self._impersonator.constraint(requester))
         is_mutating = info.verb in _MUTATING
         is_limited = info.verb != "watch" and MASTERS not in request.user.groups
         attributes = AuthorizationAttributes.of(request.user, info)
         decision, reason = await server.authorizer.authorize(attributes)
+        if request.audit is not None:
+            request.audit.set_decision(decision, reason)
         if decision is not Decision.ALLOW:
             raise forbidden(attributes, reason)
         if not is_limited:

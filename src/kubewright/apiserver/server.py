@@ -17,7 +17,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -41,6 +41,9 @@ from .router import HTTPHandler, Router
 from .status_pages import StatusPages
 from .version_info import VersionInfo
 from .watch.dispatcher import EventDispatcher
+
+if TYPE_CHECKING:
+    from .audit import Auditor
 
 logger = logging.getLogger("kubewright.apiserver")
 
@@ -77,6 +80,7 @@ class APIServer:
         log_sample: float = 0.0,
         slow_request: float = 1.0,
         impersonation: bool = True,
+        auditor: Auditor | None = None,
     ) -> None:
         self.storage = storage
         self.authenticator: Authenticator | AuthenticatorChain = authenticator or AuthenticatorChain([])
@@ -97,6 +101,8 @@ class APIServer:
         self.log_sample = log_sample
         self.slow_request = slow_request
         self.impersonation = impersonation
+        self.auditor = auditor
+        """Records requests, if set before `start`."""
         self.classify: Callable[[User, RequestInfo], Mapping[str, str]] | None = None
         """Returns headers of responses to authenticated requests: those of priority and fairness."""
         self.delete_options_wire: Any = None
@@ -226,6 +232,10 @@ class APIServer:
             self._compactor = asyncio.create_task(self._compact())
         self.started = True
         try:
+            if self.auditor is not None:
+                self.auditor.router = self.router
+                self.metrics.registry.register(self.auditor)
+                await self.auditor.start()
             for hook in self._start_hooks:
                 await hook()
         except BaseException:
@@ -242,6 +252,8 @@ class APIServer:
                 "requests did not finish before shutdown",
                 extra={"requests": self.pipeline.active, "grace_seconds": grace},
             )
+        if self.auditor is not None:
+            await self.auditor.stop()
         if self._compactor is not None:
             self._compactor.cancel()
             await asyncio.gather(self._compactor, return_exceptions=True)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .audit_options import add_audit_options, read_audit_options
+
 if TYPE_CHECKING:
     from kubewright.controlplane import ControlPlane
 
@@ -48,6 +50,18 @@ def _parse_webhook_urls(
                 f"{text!r}: expected SERVICE.NAMESPACE=URL, as in toys.default=https://127.0.0.1:8443"
             )
         found[name] = url
+    return found
+
+
+def _parse_runtime_config(
+    ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]
+) -> dict[str, bool]:
+    found = {}
+    for text in _split_list(ctx, parameter, value):
+        key, equals, word = text.partition("=")
+        if word not in ("true", "false") and equals:
+            raise click.BadParameter(f"{text!r}: expected KEY=true or KEY=false, as in api/beta=true")
+        found[key] = word != "false"
     return found
 
 
@@ -181,6 +195,15 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     multiple=True,
     help="Additional host name or IP address in the serving certificate; can be repeated.",
 )
+@click.option("--tls-cert-file", type=_FILE, help="Serving certificate (PEM), with its chain.")
+@click.option("--tls-private-key-file", type=_FILE, help="Key (PEM) of --tls-cert-file.")
+@click.option(
+    "--runtime-config",
+    multiple=True,
+    callback=_parse_runtime_config,
+    metavar="KEY=BOOL,...",
+    help="Built-in API versions to serve, as in api/beta=true,apps/v1=false.",
+)
 @click.option("--token-auth-file", type=_FILE, help='File with lines token,user,uid,"group1,group2".')
 @click.option("--client-ca-file", type=_FILE, help="CA bundle (PEM) for client certificates.")
 @click.option(
@@ -252,6 +275,7 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     metavar="A,B",
     help="Audiences of service account tokens.  [default: the issuer]",
 )
+@add_audit_options
 @click.option(
     "--encryption-provider-config",
     type=_FILE,
@@ -372,9 +396,12 @@ def _plane(options: dict[str, Any]) -> Any:
             "api_audiences",
             "webhook_resolve",
             "encryption_provider_config",
+            "runtime_config",
             "store",
         )
     }
+    settings["tls_key_pair"] = _tls_key_pair(options)
+    settings["audit"] = read_audit_options(options)
     settings["anonymous"] = options["anonymous_auth"]
     settings["service_account_key_files"] = options["service_account_key_file"]
     settings["kubeconfig"] = options["kubeconfig"] or _default_kubeconfig(options["store"])
@@ -415,6 +442,13 @@ def _default_kubeconfig(store: str) -> Path:
     if scheme == "sqlite" and path.strip("/"):
         return Path(path[2:] if path.startswith("//") else path).with_suffix(".kubeconfig")
     return Path("kubeconfig")
+
+
+def _tls_key_pair(options: dict[str, Any]) -> tuple[Path, Path] | None:
+    certificate, key = options["tls_cert_file"], options["tls_private_key_file"]
+    if (certificate is None) != (key is None):
+        raise click.UsageError("--tls-cert-file and --tls-private-key-file must be used together")
+    return (certificate, key) if certificate is not None else None
 
 
 def _front_proxy(options: dict[str, Any]) -> Any:

@@ -59,6 +59,7 @@ from .readiness import Readiness
 from .webhooks import ServiceResolver, WebhookClient
 
 if TYPE_CHECKING:
+    from kubewright.apiserver.audit import AuditOptions
     from kubewright.apiserver.authentication.tokens import StaticTokenAuthenticator
     from kubewright.apiserver.http.server import HTTPServer
     from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair
@@ -144,6 +145,7 @@ class ControlPlane:
         api_audiences: Sequence[str] = (),
         webhook_resolve: Mapping[str, str] | None = None,
         encryption_provider_config: str | Path | None = None,
+        audit: AuditOptions | None = None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
         server_options: Mapping[str, Any] | None = None,
@@ -222,6 +224,8 @@ class ControlPlane:
         self.server = APIServer(self.storage, clock=clock, rng=rng, **(server_options or {}))
         if encryption_provider_config is not None:
             self.server.health.add("kms-providers", self.storage.check_health)
+        if audit is not None:
+            self.server.auditor = audit.auditor()
         self.service_resolver = ServiceResolver(self.server, self.webhook_resolve)
         self.webhook_client = WebhookClient(self.service_resolver)
         self.front: HTTPServer | None = None

@@ -16,13 +16,23 @@ _SUPPORTED = {
         service-account-issuer service-account-key-file
     """,
     "bool": """
-        anonymous-auth
+        anonymous-auth audit-log-batch-throttle-enable audit-log-compress audit-log-truncate-enabled
+        audit-webhook-batch-throttle-enable audit-webhook-truncate-enabled
     """,
     "duration": """
+        audit-log-batch-max-wait audit-webhook-batch-max-wait audit-webhook-initial-backoff
         etcd-compaction-interval request-timeout
     """,
+    "float": """
+        audit-log-batch-throttle-qps audit-webhook-batch-throttle-qps
+    """,
     "int": """
-        max-mutating-requests-inflight max-requests-inflight min-request-timeout secure-port
+        audit-log-batch-buffer-size audit-log-batch-max-size audit-log-batch-throttle-burst
+        audit-log-maxage audit-log-maxbackup audit-log-maxsize audit-log-truncate-max-batch-size
+        audit-log-truncate-max-event-size audit-webhook-batch-buffer-size audit-webhook-batch-max-size
+        audit-webhook-batch-throttle-burst audit-webhook-truncate-max-batch-size
+        audit-webhook-truncate-max-event-size max-mutating-requests-inflight max-requests-inflight
+        min-request-timeout secure-port
     """,
     "list": """
         api-audiences authorization-mode disable-admission-plugins enable-admission-plugins etcd-servers
@@ -33,8 +43,10 @@ _SUPPORTED = {
         runtime-config
     """,
     "string": """
-        advertise-address bind-address cert-dir client-ca-file etcd-cafile etcd-certfile etcd-keyfile
-        etcd-prefix proxy-client-cert-file proxy-client-key-file requestheader-client-ca-file
+        advertise-address audit-log-format audit-log-mode audit-log-path audit-log-version
+        audit-policy-file audit-webhook-config-file audit-webhook-mode audit-webhook-version
+        bind-address cert-dir client-ca-file etcd-cafile etcd-certfile etcd-keyfile etcd-prefix
+        proxy-client-cert-file proxy-client-key-file requestheader-client-ca-file
         service-account-signing-key-file service-cluster-ip-range tls-cert-file tls-private-key-file
         token-auth-file
     """,
@@ -45,19 +57,16 @@ _IGNORED = {
         tls-sni-cert-key
     """,
     "bool": """
-        aggregator-reject-forwarding-redirect allow-privileged audit-log-batch-throttle-enable
-        audit-log-compress audit-log-truncate-enabled audit-webhook-batch-throttle-enable
-        audit-webhook-truncate-enabled contention-profiling disable-http2-serving
-        emulation-forward-compatible enable-aggregator-routing enable-bootstrap-token-auth
-        enable-garbage-collector enable-logs-handler enable-priority-and-fairness
-        encryption-provider-config-automatic-reload log-json-split-stream log-text-split-stream
-        permit-address-sharing permit-port-sharing profiling runtime-config-emulation-forward-compatible
-        service-account-extend-token-expiration service-account-lookup shutdown-send-retry-after
-        watch-cache
+        aggregator-reject-forwarding-redirect allow-privileged contention-profiling
+        disable-http2-serving emulation-forward-compatible enable-aggregator-routing
+        enable-bootstrap-token-auth enable-garbage-collector enable-logs-handler
+        enable-priority-and-fairness encryption-provider-config-automatic-reload log-json-split-stream
+        log-text-split-stream permit-address-sharing permit-port-sharing profiling
+        runtime-config-emulation-forward-compatible service-account-extend-token-expiration
+        service-account-lookup shutdown-send-retry-after watch-cache
     """,
     "duration": """
-        audit-log-batch-max-wait audit-webhook-batch-initial-backoff audit-webhook-batch-max-wait
-        audit-webhook-initial-backoff authentication-token-webhook-cache-ttl
+        audit-webhook-batch-initial-backoff authentication-token-webhook-cache-ttl
         authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl
         coordinated-leadership-lease-duration coordinated-leadership-renew-deadline
         coordinated-leadership-retry-period etcd-count-metric-poll-period etcd-db-metric-poll-interval
@@ -66,15 +75,10 @@ _IGNORED = {
         shutdown-watch-termination-grace-period storage-initialization-timeout
     """,
     "float": """
-        audit-log-batch-throttle-qps audit-webhook-batch-throttle-qps goaway-chance
+        goaway-chance
     """,
     "int": """
-        apiserver-count audit-log-batch-buffer-size audit-log-batch-max-size
-        audit-log-batch-throttle-burst audit-log-maxage audit-log-maxbackup audit-log-maxsize
-        audit-log-truncate-max-batch-size audit-log-truncate-max-event-size
-        audit-webhook-batch-buffer-size audit-webhook-batch-max-size audit-webhook-batch-throttle-burst
-        audit-webhook-truncate-max-batch-size audit-webhook-truncate-max-event-size
-        default-not-ready-toleration-seconds default-unreachable-toleration-seconds
+        apiserver-count default-not-ready-toleration-seconds default-unreachable-toleration-seconds
         default-watch-cache-size delete-collection-workers http2-max-streams-per-connection kubelet-port
         kubelet-read-only-port kubernetes-service-node-port lease-reuse-duration-seconds
         max-connection-bytes-per-sec v
@@ -88,13 +92,12 @@ _IGNORED = {
         allow-metric-labels oidc-required-claim
     """,
     "string": """
-        admission-control-config-file allow-metric-labels-manifest audit-log-format audit-log-mode
-        audit-log-path audit-log-version audit-policy-file audit-webhook-config-file audit-webhook-mode
-        audit-webhook-version authentication-config authentication-token-webhook-config-file
-        authentication-token-webhook-version authorization-config authorization-policy-file
-        authorization-webhook-config-file authorization-webhook-version debug-socket-path
-        egress-selector-config-file encryption-provider-config endpoint-reconciler-type
-        external-hostname kubelet-certificate-authority kubelet-client-certificate kubelet-client-key
+        admission-control-config-file allow-metric-labels-manifest authentication-config
+        authentication-token-webhook-config-file authentication-token-webhook-version
+        authorization-config authorization-policy-file authorization-webhook-config-file
+        authorization-webhook-version debug-socket-path egress-selector-config-file
+        encryption-provider-config endpoint-reconciler-type external-hostname
+        kubelet-certificate-authority kubelet-client-certificate kubelet-client-key
         log-json-info-buffer-size log-text-info-buffer-size logging-format oidc-ca-file oidc-client-id
         oidc-groups-claim oidc-groups-prefix oidc-issuer-url oidc-username-claim oidc-username-prefix
         peer-advertise-ip peer-advertise-port peer-ca-file service-account-jwks-uri

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,7 @@ def translate(flags: Flags) -> ServerSettings:
         "enable_admission_plugins": flags.strings("enable-admission-plugins"),
         "disable_admission_plugins": flags.strings("disable-admission-plugins"),
         "runtime_config": _runtime_config(flags),
+        "audit": _audit(flags),
         "server_options": _server_options(flags),
         **_certificates(flags, cert_dir),
     }
@@ -132,6 +134,26 @@ def _runtime_config(flags: Flags) -> dict[str, bool]:
             raise FlagError(f"--runtime-config: invalid value {key}={text}; expected true or false")
         found[key] = value
     return found
+
+
+def _audit(flags: Flags) -> Any:
+    if not any(name.startswith("audit-") for name in flags.names()):
+        return None
+    from kubewright.apiserver.audit.flags import FLAGS
+    from kubewright.apiserver.audit.options import AuditOptions
+
+    given: dict[str, Any] = {}
+    for flag in FLAGS:
+        if flag.name in flags:
+            readers: dict[str, Callable[[str, Any], Any]] = {
+                "int": flags.integer,
+                "float": flags.number,
+                "bool": flags.boolean,
+                "duration": flags.seconds,
+                "string": flags.string,
+            }
+            given[flag.name] = readers[flag.type](flag.name, flag.default)
+    return AuditOptions.from_flags(given)
 
 
 def _server_options(flags: Flags) -> dict[str, Any]:

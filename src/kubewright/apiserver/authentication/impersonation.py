@@ -51,6 +51,12 @@ class Impersonator:
         self._last: dict[str, str] = {}
         """The mode that last succeeded, by the name of the requesting user."""
 
+    def constraint(self, requester: User) -> str:
+        """Return the verb of the constrained mode that allowed the last request of a user, or an empty
+        string."""
+        mode = self._last.get(requester.name, _LEGACY)
+        return "" if mode == _LEGACY else f"impersonate:{mode}"
+
     async def impersonate(
         self, request: HTTPRequest, attributes: AuthorizationAttributes, authorizer: Authorizer
     ) -> User:

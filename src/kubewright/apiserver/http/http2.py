@@ -155,6 +155,12 @@ class HTTP2Connection(asyncio.Protocol):
 
     # Called by the event loop.
 
+    @property
+    def remote(self) -> str:
+        """The address of the client."""
+        address = self._transport.get_extra_info("peername") if self._transport is not None else None
+        return str(address[0]) if isinstance(address, tuple) else ""
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the settings and start the timeouts."""
         self._transport = cast(asyncio.Transport, transport)

@@ -158,6 +158,7 @@ class HTTP2Stream:
             headers=self._headers,
             body=b"" if self._has_ended and not self._body else self._read,
             peer_certificate=connection.peer,
+            native=connection,
         )
         request.raw_path = path
         response = await connection.server.server.handle(request)

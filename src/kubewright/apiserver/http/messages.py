@@ -18,6 +18,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from kubewright.api.errors import APIError, RequestEntityTooLarge
 
 if TYPE_CHECKING:
+    from kubewright.apiserver.audit.auditor import RequestAudit
     from kubewright.apiserver.authentication.user import User
 
     from .request_info import RequestInfo
@@ -99,11 +100,12 @@ class HTTPRequest:
     """One request.
 
     The pipeline sets `user`, `info` and `audit_id`; handlers add to `warnings`, which become `Warning`
-    headers. `native` is the request of the HTTP library, if there is one.
+    headers. `native` is the request of the HTTP library or the HTTP/2 connection, if there is one.
     """
 
     __slots__ = (
         "_body",
+        "audit",
         "audit_id",
         "deadline",
         "headers",
@@ -150,6 +152,8 @@ class HTTPRequest:
         self.remote = remote
         self.native = native
         self.audit_id = ""
+        self.audit: RequestAudit | None = None
+        """The audit of the request, if an audit policy selects it."""
         self.deadline: float | None = None
         """Time of the event loop at which the request times out; `None` for long-running requests."""
         self.warnings = WarningRecorder()
@@ -189,6 +193,12 @@ class HTTPRequest:
             return convert(await body(limit))
 
         self._body = read
+
+    @property
+    def received_body(self) -> bytes:
+        """The body, empty if it has not been received."""
+        body = self._body
+        return body if isinstance(body, bytes) else b""
 
     async def prefetch(self, limit: int) -> None:
         """Receive the body; an error is raised by `read`."""

@@ -116,6 +116,8 @@ class ResourceEndpoint:
     async def _handle_deprecated(self, request: HTTPRequest, info: RequestInfo) -> HTTPResponse:
         """Serve a request with a deprecation warning, unless no handler accepts it."""
         request.warn(self._deprecation)
+        if request.audit is not None:
+            request.audit.annotations["k8s.io/deprecated"] = "true"
         try:
             return await self._route(request, info)
         except APIError as error:

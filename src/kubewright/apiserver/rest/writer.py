@@ -85,7 +85,7 @@ class ObjectWriter:
             prune(value, op.version)
             apply_defaults(value, op.version, resource)
 
-        return AdmissionAttributes(
+        attributes = AdmissionAttributes(
             operation=operation,
             user=op.user,
             resource=GroupVersionResource(resource.group, op.version.name, resource.plural),
@@ -106,6 +106,9 @@ class ObjectWriter:
             renew=prune_and_default,
             on_finish=op.on_finish,
         )
+        if op.request is not None and op.request.audit is not None:
+            attributes.audit_annotations = op.request.audit.annotations
+        return attributes
 
     async def check_convertible(self, op: Operation, obj: Object, old: Object | None) -> None:
         """Validate against the schema before conversion, if the converter requires valid objects."""

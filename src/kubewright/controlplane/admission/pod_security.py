@@ -24,6 +24,8 @@ from .rejection import reject
 Object = dict[str, Any]
 
 PREFIX = "pod-security.kubernetes.io/"
+_ENFORCED = f"{PREFIX}enforce-policy"
+"""Audit annotation: the level that a pod was checked against."""
 LEVELS = ("privileged", "baseline", "restricted")
 """Levels from most to least permissive."""
 _VERSION = re.compile(r"latest|v1\.(0|[1-9][0-9]*)")
@@ -65,6 +67,8 @@ class PodSecurity(AdmissionPlugin):
         namespace = await self._informers.namespace(request.namespace)
         labels = ((namespace or {}).get("metadata") or {}).get("labels") or {}
         if not any(name.startswith(PREFIX) for name in labels):
+            if request.resource.resource == "pods":
+                request.audit_annotations[_ENFORCED] = "privileged:latest"
             return
         key = (request.resource.group, request.resource.resource)
         is_pod = key == ("", "pods")
@@ -76,6 +80,7 @@ class PodSecurity(AdmissionPlugin):
             if request.operation == "UPDATE" and not _changes_images(pod, _pod(request.old_object, path)):
                 return
             level, version = _policy(labels, "enforce")
+            request.audit_annotations[_ENFORCED] = f"{level}:{version}"
             violations = evaluate(level, version, pod)
             if violations:
                 raise reject(request, f'violates PodSecurity "{level}:{version}": {violations}')

@@ -59,6 +59,7 @@ class TokenIssuer:
         seconds: int = 3600,
         bound: Object | None = None,
         warn_after: int = 0,
+        token_id: str = "",
     ) -> str:
         """Return a token for a service account; `bound` has private claims (`pod`, `secret`, `node`)."""
         import jwt
@@ -76,7 +77,7 @@ class TokenIssuer:
             "exp": now + seconds,
             "iat": now,
             "iss": self.issuer,
-            "jti": str(uuid.uuid4()),
+            "jti": token_id or str(uuid.uuid4()),
             "kubernetes.io": private,
             "nbf": now,
             "sub": f"system:serviceaccount:{namespace}:{name}",

@@ -5,6 +5,7 @@ A token may be bound to a pod, a secret or a node; it is invalid when that objec
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
@@ -26,6 +27,8 @@ _PROJECTED = 3607
 _YEAR = 365 * 24 * 3600
 _WEBHOOKS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 _LEEWAY = 60.0
+_ISSUED = "authentication.kubernetes.io/issued-credential-id"
+"""Audit annotation: the ID of the token."""
 
 
 class TokenRequests:
@@ -89,8 +92,18 @@ class TokenRequests:
         lifetime, warn_after = seconds, 0
         if "pod" in bound and seconds == _PROJECTED and tuple(audiences) == self._issuer.audiences:
             lifetime, warn_after = _YEAR, seconds
+        token_id = str(uuid.uuid4())
+        if call.request.audit is not None:
+            call.request.audit.annotations[_ISSUED] = f"JTI={token_id}"
         token = self._issuer.sign(
-            namespace, name, uid, audiences=audiences, seconds=lifetime, bound=bound, warn_after=warn_after
+            namespace,
+            name,
+            uid,
+            audiences=audiences,
+            seconds=lifetime,
+            bound=bound,
+            warn_after=warn_after,
+            token_id=token_id,
         )
         return {
             "kind": "TokenRequest",
