@@ -118,8 +118,8 @@ def test_python_files(tmp_path: Path) -> None:
         ({"steps": []}, "s.yaml: steps must be a list with at least one step"),
         ({"step": []}, "s.yaml: unknown field 'step'; fields are: name, invariants"),
         (
-            {"steps": [{"advance": "1h"}, {"aply": {}}]},
-            "s.yaml: step 2: unknown step 'aply'; steps are: apply,",
+            {"steps": [{"advance": "1h"}, {"applied": {}}]},
+            "s.yaml: step 2: unknown step 'applied'; steps are: apply,",
         ),
         ({"steps": [{"apply": {"kind": "Pod"}}]}, "s.yaml: step 1: apply: apiVersion is missing"),
         ({"steps": [{"patch": {"kind": "Pod", "name": "a"}}]}, "step 1: patch: patch must be a mapping"),

@@ -163,7 +163,7 @@ class RequestRecord:
     namespace: str = ""
     name: str = ""
     code: int = 0
-    """HTTP status of the response; 0 if there was none."""
+    """HTTP status of the response; 0 without a response."""
     is_changed: bool = True
     """Whether a write changed the stored object."""
 

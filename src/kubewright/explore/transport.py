@@ -8,6 +8,7 @@ the server completes it, as with a real server. Requests of the operator take on
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import parse_qsl, urlencode
@@ -181,7 +182,10 @@ class OperatorTransport:
         cluster = self._cluster
         event.status, event.ended = response.status, cluster.loop.step
         name = info.name
-        if event.kind in ("write", "lease") and response.status < 300:
+        if event.kind == "read" and response.status < 300:
+            with contextlib.suppress(DecodeError, ValueError):
+                event.revision = int(_decode_header(response.body).metadata.resource_version or 0)
+        elif event.kind in ("write", "lease") and response.status < 300:
             try:
                 metadata = _decode_header(response.body).metadata
             except DecodeError:
