@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .audit_options import add_audit_options, read_audit_options
+from .dashboard_options import serve_dashboard
 
 if TYPE_CHECKING:
     from kubewright.controlplane import ControlPlane
@@ -296,6 +297,14 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     metavar="FILE|DIR",
     help="Manifests to apply when the server has started; can be repeated.",
 )
+@click.option("--dashboard", is_flag=True, help="Serve a web dashboard.")
+@click.option(
+    "--dashboard-port",
+    default=0,
+    show_default="a free port",
+    type=click.IntRange(0, 65535),
+    help="Port of the dashboard.",
+)
 @click.option("--quiet", is_flag=True, help="Print nothing when ready.")
 def up_command(**options: Any) -> None:
     """Run a Kubernetes control plane in the foreground.
@@ -497,6 +506,8 @@ async def _serve(make: Any, options: dict[str, Any], started: float) -> None:
             seconds = time.monotonic() - started
             click.echo(f"{plane.url} is ready, kubeconfig {plane.kubeconfig}, started in {seconds:.2f} s")
         trimming = asyncio.create_task(trim_periodically(lambda: plane.server.dispatcher.revision))
+        if options["dashboard"]:
+            await serve_dashboard(plane, stop, port=options["dashboard_port"])
         await stop.wait()
         trimming.cancel()
     finally:
