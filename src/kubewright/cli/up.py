@@ -199,6 +199,13 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
 @click.option("--tls-cert-file", type=_FILE, help="Serving certificate (PEM), with its chain.")
 @click.option("--tls-private-key-file", type=_FILE, help="Key (PEM) of --tls-cert-file.")
 @click.option(
+    "--tls-min-version",
+    type=click.Choice(["VersionTLS12", "VersionTLS13"]),
+    default="VersionTLS12",
+    show_default=True,
+    help="Minimum TLS version of clients.",
+)
+@click.option(
     "--runtime-config",
     multiple=True,
     callback=_parse_runtime_config,
@@ -410,6 +417,7 @@ def _plane(options: dict[str, Any]) -> Any:
         )
     }
     settings["tls_key_pair"] = _tls_key_pair(options)
+    settings["tls_min_version"] = {"VersionTLS12": "1.2", "VersionTLS13": "1.3"}[options["tls_min_version"]]
     settings["audit"] = read_audit_options(options)
     settings["anonymous"] = options["anonymous_auth"]
     settings["service_account_key_files"] = options["service_account_key_file"]
