@@ -32,6 +32,7 @@ COMMANDS: Final[dict[str, str]] = {
     "apply": "Apply manifests to a cluster (server-side apply).",
     "create": "Add an API, webhooks, an API server or a kubectl plug-in to a project.",
     "envtest": "Write the executables that Go's envtest starts.",
+    "explore": "Find bugs of an operator: run scenarios with a fault at every point.",
     "edit": "Change the settings of a project.",
     "init": "Create a project.",
     "manifests": "Generate CRDs, RBAC roles, webhook configurations and the deployment.",

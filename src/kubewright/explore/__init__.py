@@ -26,6 +26,16 @@ Runs:
 - `trace`: `Trace`, the numbered events of a run
 - `faults`: `Fault`, what happens at which point
 - `final_state`: normalised final states and their differences
+
+Explorations:
+
+- `explorer`: `explore`, all runs of some scenarios, and the violations
+- `families`: the faults that a reference run offers, without equivalent ones
+- `forks`: runs in forked processes, from the point of their fault on
+- `minimise`: the fewest steps with which a fault still violates the same
+- `replay`: tokens and files that repeat a run
+- `testing`: `explored` and `check_replay`, for tests
+- `line_coverage`: the lines of the operator that runs reached
 """
 
 from kubewright.lazy import attach_stub

@@ -1,3 +1,8 @@
+from .explorer import Budget as Budget
+from .explorer import Exploration as Exploration
+from .explorer import ExplorationError as ExplorationError
+from .explorer import Violation as Violation
+from .explorer import explore as explore
 from .external import ExternalFake as ExternalFake
 from .factories import FactoryError as FactoryError
 from .factories import ModuleFactory as ModuleFactory
@@ -18,6 +23,9 @@ from .invariants import one_controller as one_controller
 from .invariants import permissions_declared as permissions_declared
 from .invariants import secrets_keep_values as secrets_keep_values
 from .invariants import stable_after_convergence as stable_after_convergence
+from .replay import Replay as Replay
+from .replay import ReplayError as ReplayError
+from .replay import RunToken as RunToken
 from .run import Finding as Finding
 from .run import Run as Run
 from .run import run_once as run_once
@@ -32,5 +40,7 @@ from .state import StateObject as StateObject
 from .state import StateRecorder as StateRecorder
 from .steps import ClientSteps as ClientSteps
 from .steps import Steps as Steps
+from .testing import check_replay as check_replay
+from .testing import explored as explored
 from .trace import Trace as Trace
 from .trace import TraceEvent as TraceEvent

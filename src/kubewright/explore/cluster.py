@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from .factories import OperatorFactory
     from .scenarios import Scenario
+    from .state import ClusterState
 
 MAX_RESTARTS = 8
 """Restarts after which a process that keeps ending is not restarted any more."""
@@ -96,6 +97,8 @@ class SimulatedCluster:
         self.changed_at = 0.0
         """Virtual time of the last change of the state."""
         self.injected_errors = 0
+        self.state_at_fault: ClusterState | None = None
+        """The state before the first fault."""
         self.max_requests = 0
         """Limit of the requests of the operator; 0 means without a limit."""
         self._request_count = 0
@@ -288,6 +291,8 @@ class SimulatedCluster:
             store_revision=self.revision,
             body=body,
         )
+        if kind == "fault" and self.state_at_fault is None:
+            self.state_at_fault = self.recorder.snapshot(time=loop.now)
         if kind in POINT_KINDS:
             event.point = trace.next_point(kind)
         trace.events.append(event)

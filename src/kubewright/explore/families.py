@@ -153,9 +153,7 @@ def reorder(trace: Trace) -> Iterator[Fault]:
     """Delay each write, or its response, until something else has happened."""
     events = trace.events
     for event in trace.points("write"):
-        moment = next(
-            (each.time for each in events[event.number + 1 :] if _is_concurrent(event, each)), None
-        )
+        moment = next((each.time for each in events[event.number + 1 :] if _is_concurrent(event, each)), None)
         if moment is None or moment - event.time > MAX_SLOW_SECONDS:
             continue
         seconds = round(moment - event.time + 0.5, 3)

@@ -25,6 +25,7 @@ import struct
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from time import monotonic as real_monotonic  # the function; the module attribute is replaced in runs
 from time import process_time
 from typing import Any, NamedTuple
@@ -51,8 +52,8 @@ class Child(NamedTuple):
     fault: Fault | None
 
 
-def fork(function: Callable[[], Any]) -> tuple[int, int]:
-    """Fork a process that sends the pickled result of a function; return its id and the pipe to read."""
+def fork(function: Callable[[int], object]) -> tuple[int, int]:
+    """Fork a process that calls a function with a pipe to write to; return its id and the pipe to read."""
     reading, writing = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -61,7 +62,7 @@ def fork(function: Callable[[], Any]) -> tuple[int, int]:
         os.close(writing)
         return pid, reading
     os.close(reading)
-    _send_and_exit(writing, function)
+    _exit_after(lambda: function(writing))
     raise AssertionError("unreachable")
 
 
@@ -74,10 +75,11 @@ def _fork() -> int:
     return pid
 
 
-def _send_and_exit(pipe: int, function: Callable[[], Any]) -> None:
+def _exit_after(function: Callable[[], object]) -> None:
+    """Call a function and end the process."""
     code = 0
     try:
-        send(pipe, function())
+        function()
     except BaseException:
         traceback.print_exc()
         code = 1
@@ -104,7 +106,7 @@ def receive(pipe: int) -> Iterator[Any]:
 
 def run_forked(function: Callable[[], Any]) -> Any:
     """Call a function in a forked process and return its result; raise `RunCrashed` without one."""
-    pid, pipe = fork(function)
+    pid, pipe = fork(lambda writing: send(writing, function()))
     try:
         values = list(receive(pipe))
     finally:
@@ -179,7 +181,7 @@ class Session:
         result = run.execute(())
         if self._own_pipe >= 0:
             result.cpu_seconds = process_time()
-            _send_and_exit(self._own_pipe, lambda: _transferable(result, with_trace=not result.ok))
+            _exit_after(lambda: send(self._own_pipe, _transferable(result, with_trace=not result.ok)))
         cluster.on_point = None
         self._wait(report, 0)
         return result.trace.digest()
@@ -231,17 +233,25 @@ class Session:
         failed = Run(scenario=run.scenario.name, seed=run.seed, replicas=run.replicas)
         failed.faults = (child.fault,) if child.fault is not None else ()
         code = os.waitstatus_to_exitcode(status)
-        reason = f"was killed after {RUN_TIMEOUT:g} s" if code == -signal.SIGKILL else f"ended with status {code}"
+        reason = (
+            f"was killed after {RUN_TIMEOUT:g} s" if code == -signal.SIGKILL else f"ended with status {code}"
+        )
         failed.add("process", f"the Python process of the run {reason}")
         return failed
 
 
 def _transferable(run: Run, *, with_trace: bool) -> Run:
     """Return a run without what only its process can use."""
-    run.state = None
     if not with_trace:
         run.trace.events = []
         run.final_state = {}
+        run.state = run.state_at_fault = None
+        return run
+    for name in ("state", "state_at_fault"):
+        state = getattr(run, name)
+        if state is not None:
+            plain = replace(state, previous=None, converged=None, declared=(), _requests=(), _request_count=0)
+            setattr(run, name, plain)
     return run
 
 

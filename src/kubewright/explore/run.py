@@ -42,6 +42,7 @@ from .trace import Trace
 
 if TYPE_CHECKING:
     from .factories import OperatorFactory
+    from .line_coverage import LineTracer
     from .processes import OperatorProcess
     from .scenarios import Scenario
     from .state import ClusterState
@@ -105,7 +106,9 @@ class Run:
     """Types of the exceptions that were logged."""
     cpu_seconds: float = 0.0
     state: ClusterState | None = None
-    """The final state; only of runs in this Python process."""
+    """The final state. Without earlier states if the run was in another Python process."""
+    state_at_fault: ClusterState | None = None
+    """The state before the first fault."""
     lines: dict[str, list[int]] = field(default_factory=dict)
     """Executed lines of the operator by file, if they were recorded."""
 
@@ -177,8 +180,10 @@ class SimulatedRun:
         replicas: int = 1,
         old_factory: OperatorFactory | None = None,
         tolerances: Sequence[str] = (),
+        tracer: LineTracer | None = None,
     ) -> None:
         self.scenario = scenario
+        self._tracer = tracer
         self.seed = seed
         self.reference = reference
         self.replicas = replicas
@@ -239,10 +244,14 @@ class SimulatedRun:
         self.faults, self.skip = tuple(faults), tuple(skip)
         self.cluster.plan = plan_of(self.faults)
         began = time.process_time()
+        if self._tracer is not None:
+            self._tracer.start()
         try:
             self.loop.run_until_complete(self._main())
         except Livelock as error:
             self.find("convergence", f"the operator does not become idle: {error}")
+        if self._tracer is not None:
+            self._tracer.stop()
         result = self.result()
         result.cpu_seconds = time.process_time() - began
         return result
@@ -298,7 +307,7 @@ class SimulatedRun:
         last_changed = -1.0
         while True:
             since = max(cluster.changed_at, 0.0)
-            if loop.now - since >= quiet:
+            if loop.now - since > 1.05 * quiet:
                 converged = True
                 has_skew = any(each.action == "skew" for each in self.faults)
                 if reference is None or has_skew or (since != last_changed and not self._differences()):
@@ -306,13 +315,19 @@ class SimulatedRun:
                 last_changed = since
             if loop.now >= deadline:
                 break
-            await asyncio.sleep(min(max(quiet - (loop.now - since), quiet / 4), deadline - loop.now))
+            await asyncio.sleep(min(max(1.1 * quiet - (loop.now - since), quiet / 4), deadline - loop.now))
         if not converged:
             self.find("convergence", f"the state still changed {scenario.timeout:g} s after the last step")
             return
         self._converged_at = cluster.changed_at
         cluster.recorder.mark_converged(time=loop.now)
         await asyncio.sleep(quiet)
+        converged_state = cluster.recorder.converged
+        if reference is None and cluster.changed_at != self._converged_at and converged_state is not None:
+            before, now = normalise(converged_state), normalise(cluster.recorder.snapshot(time=loop.now))
+            changed = differences(before, now, self.tolerances)
+            if changed:
+                self.find("convergence", f"the state changed again without a step: {changed[0]}")
 
     def _differences(self) -> list[Any]:
         assert self.reference is not None
@@ -363,6 +378,8 @@ class SimulatedRun:
             switches=loop.step,
             errors=sorted(set(self.errors)),
             state=state,
+            state_at_fault=cluster.state_at_fault,
+            lines={} if self._tracer is None else {k: sorted(v) for k, v in self._tracer.lines.items()},
         )
 
     def _count_writes(self) -> int:

@@ -1,0 +1,154 @@
+"""Explorations: enumeration, forked runs, minimisation, replay, and tests of users."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubewright.explore import (
+    Budget,
+    ExplorationError,
+    RunToken,
+    Steps,
+    check_replay,
+    explore,
+    explored,
+    run_once,
+)
+from kubewright.explore.families import ALL, enumerate_faults
+from kubewright.explore.faults import ACTIONS, Fault, FaultError, parse_faults
+from kubewright.explore.replay import Replay, ReplayError, generated_test
+from kubewright.explore.testing import ViolationsFound
+
+from .test_runs import make_forgetful_operator, make_operator, one_pair
+
+
+@pytest.fixture(scope="module")
+def correct():
+    return explore(make_operator, [one_pair], jobs=2)
+
+
+@pytest.fixture(scope="module")
+def broken():
+    return explore(make_forgetful_operator, [one_pair], families=["crash", "timeout"], jobs=2)
+
+
+def test_a_correct_operator_has_no_violations(correct) -> None:
+    assert correct.ok, [str(each.token) for each in correct.violations]
+    assert not correct.nondeterministic
+    assert correct.fault_coverage == 1.0
+    assert set(correct.points) == set(ALL) - {"upgrade"}
+    assert correct.runs == sum(correct.points.values()) > 100
+
+
+def test_crashes_are_enumerated_once_per_state() -> None:
+    trace = run_once(make_operator, one_pair).trace
+    names = [str(each) for each in enumerate_faults(_run_with(trace), ["crash"])["crash"]]
+    # The scenario changes the object before w3; w5 and w6 change nothing.
+    assert names == [
+        "crash-before@w1",
+        "crash-after@w1",
+        "crash-after@w2",
+        "crash-before@w3",
+        "crash-after@w3",
+        "crash-after@w4",
+    ]
+
+
+def _run_with(trace):
+    from kubewright.explore.run import Run
+
+    return Run(scenario="", seed=0, trace=trace)
+
+
+def test_a_violation_is_minimised_and_replayable(broken) -> None:
+    violation = next(each for each in broken.violations if each.name == "final-state")
+    assert violation.family == "crash"
+    assert "ConfigMap default/a-right does not exist" in violation.message
+    assert violation.count > 1
+    assert violation.token.skip  # not all steps are necessary
+    with pytest.raises(AssertionError, match="a-right does not exist"):
+        check_replay(make_forgetful_operator, [one_pair], violation.token)
+    check_replay(make_operator, [one_pair], violation.token)
+
+
+def test_a_replayed_run_has_the_same_trace(broken) -> None:
+    from kubewright.explore.testing import replay
+
+    violation = next(each for each in broken.violations if each.name == "final-state")
+    run, _ = replay(make_forgetful_operator, [one_pair], str(violation.token))
+    assert run.trace.text() == violation.run.trace.text()
+
+
+def test_a_budget_spreads_runs_over_families() -> None:
+    result = explore(make_operator, [one_pair], families=["crash", "watch"], budget=Budget(runs=6))
+    assert result.is_exhausted
+    assert 4 <= result.runs <= 8
+    assert set(result.runs_by_family) == {"crash", "watch"}
+
+
+def test_lines_of_the_operator_are_covered() -> None:
+    result = explore(
+        make_forgetful_operator, [one_pair], families=["conflict"], coverage=True, budget=Budget(runs=1)
+    )
+    (found,) = [each for each in result.coverage if each.file.endswith("test_runs.py")]
+    assert 0 < found.reached < found.total
+
+
+def test_unknown_families_and_missing_scenarios_are_reported() -> None:
+    with pytest.raises(ExplorationError, match="unknown fault families earthquake"):
+        explore(make_operator, [one_pair], families=["earthquake"])
+    with pytest.raises(ExplorationError, match="no scenarios"):
+        explore(make_operator, [])
+
+
+@explored(make_operator, families=["crash"], quiet_seconds=10)
+async def test_the_decorator_makes_a_test(steps: Steps) -> None:
+    await one_pair(steps)
+
+
+def test_the_decorator_reports_violations() -> None:
+    @explored(make_forgetful_operator, families=["crash"], quiet_seconds=10)
+    async def broken(steps: Steps) -> None:
+        await one_pair(steps)
+
+    with pytest.raises(ViolationsFound, match=r"replay: broken\?faults=crash-after@w1"):
+        broken()
+
+
+@pytest.mark.parametrize(
+    "text", ["crash-after@w5", "error=conflict@w2", "hold@d7+30s", "skew=-300@p1", "gap@d3+0.021s"]
+)
+def test_faults_have_a_text_form(text: str) -> None:
+    assert str(Fault.parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["crash", "explode@w1", "error=odd@w1", "skew=x@p1", "hold@q1", "hold@d1+1h"]
+)
+def test_invalid_faults_are_reported(text: str) -> None:
+    with pytest.raises(FaultError):
+        Fault.parse(text)
+
+
+def test_tokens_round_trip() -> None:
+    faults = parse_faults("hold@d7+30s,crash-after@w2")
+    token = RunToken("resize it", faults, seed=3, replicas=2, skip=(0, 2))
+    assert RunToken.parse(str(token)) == token
+    with pytest.raises(ReplayError, match="unknown fields"):
+        RunToken.parse("a?colour=red")
+    assert "pause" in ACTIONS
+
+
+def test_replay_files(tmp_path) -> None:
+    saved = Replay(token="a?seed=0", operator="shop:operator", scenario_file="a.yaml")
+    saved.write(tmp_path / "a.json")
+    assert Replay.read(tmp_path / "a.json") == saved
+    with pytest.raises(ReplayError, match="cannot read"):
+        Replay.read(tmp_path / "missing.json")
+
+
+def test_the_generated_test_is_valid_python() -> None:
+    token = RunToken("resize", parse_faults("crash-after@w2"))
+    source = generated_test(token, operator="shop:operator", scenario_file="a.yaml", finding="final-state")
+    compile(source, "test_generated.py", "exec")
+    assert "def test_resize_final_state_after_crash_after() -> None:" in source
