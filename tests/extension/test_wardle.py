@@ -35,6 +35,7 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 async def start_wardle(server: TestServer) -> AsyncIterator[Client]:
     client = server.client()
     async with run_app(app, client):
+        await client.list(Flunder)  # kube-apiserver responds 503 until it has seen the APIServices
         yield client
 
 

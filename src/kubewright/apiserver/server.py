@@ -44,6 +44,7 @@ from .watch.dispatcher import EventDispatcher
 
 if TYPE_CHECKING:
     from .audit import Auditor
+    from .flow_control import FlowControl
 
 logger = logging.getLogger("kubewright.apiserver")
 
@@ -105,6 +106,8 @@ class APIServer:
         """Records requests, if set before `start`."""
         self.classify: Callable[[User, RequestInfo], Mapping[str, str]] | None = None
         """Returns headers of responses to authenticated requests: those of priority and fairness."""
+        self.flow_control: FlowControl | None = None
+        """Priority levels, instead of the limits of requests in flight per user."""
         self.delete_options_wire: Any = None
         """Protobuf codec of DeleteOptions, if clients can send them."""
         self.metrics = ServerMetrics()

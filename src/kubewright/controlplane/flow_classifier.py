@@ -49,6 +49,7 @@ class FlowClassifier:
             self._levels.pop(event.name, None)
         else:
             self._levels[event.name] = event.metadata.uid
+        self._sorted = None
         self._cached.clear()
 
     def headers(self, user: User, info: RequestInfo) -> dict[str, str]:
@@ -64,16 +65,30 @@ class FlowClassifier:
 
     def _classify(self, user: User, info: RequestInfo) -> dict[str, str]:
         if self._sorted is None:
-            self._sorted = sorted(self._schemas.values(), key=_precedence)
-        for schema in self._sorted:
-            spec = schema["spec"]
-            level = (spec.get("priorityLevelConfiguration") or {}).get("name") or ""
-            if level in self._levels and any(
-                _rule_matches(rule, user, info) for rule in spec.get("rules") or ()
-            ):
-                uid = schema["metadata"].get("uid") or ""
-                return {FLOW_SCHEMA_HEADER: uid, PRIORITY_LEVEL_HEADER: self._levels[level]}
-        return {}
+            known = (each for each in self._schemas.values() if _level(each) in self._levels)
+            self._sorted = by_precedence(known)
+        schema = matching_schema(self._sorted, user, info)
+        if schema is None:
+            return {}
+        uid = schema["metadata"].get("uid") or ""
+        return {FLOW_SCHEMA_HEADER: uid, PRIORITY_LEVEL_HEADER: self._levels[_level(schema)]}
+
+
+def by_precedence(schemas: Iterable[Object]) -> list[Object]:
+    """Return FlowSchemas in the order in which they are matched."""
+    return sorted(schemas, key=_precedence)
+
+
+def matching_schema(schemas: Iterable[Object], user: User, info: RequestInfo) -> Object | None:
+    """Return the first FlowSchema with a rule for a request."""
+    for schema in schemas:
+        if any(_rule_matches(rule, user, info) for rule in schema["spec"].get("rules") or ()):
+            return schema
+    return None
+
+
+def _level(schema: Object) -> str:
+    return (schema["spec"].get("priorityLevelConfiguration") or {}).get("name") or ""
 
 
 def _precedence(schema: Object) -> tuple[int, str]:
@@ -124,4 +139,4 @@ def _path_matches(rule: Object, info: RequestInfo) -> bool:
     )
 
 
-__all__ = ["FlowClassifier"]
+__all__ = ["FlowClassifier", "by_precedence", "matching_schema"]

@@ -434,6 +434,7 @@ class APIServerApp:
             api_services=self.api_service_names(),
             secret=self.secret,
             cluster_admission=settings.cluster_admission,
+            priority=settings.priority,
             managed_certificates=managed,
             registers=settings.register,
         )

@@ -9,7 +9,7 @@
     app.add_custom_metrics(Requests())
 
 These APIs have metrics where others have resources: `pods/web/http_requests` is a path of the first one,
-`queue_length` of the second. `MetricAPI` answers all such paths, and lists the metrics in discovery.
+`queue_length` of the second. `MetricAPI` serves all such paths, and lists the metrics in discovery.
 prometheus-adapter and KEDA serve the same APIs with a Go library.
 
 | request | meaning |

@@ -10,6 +10,7 @@ from kubewright.api.meta import MetaObject
 from kubewright.api.scheme import Scheme
 
 READ = ("get", "list", "watch")
+FLOW_RESOURCES = ("flowschemas", "prioritylevelconfigurations")
 ADMISSION_RESOURCES = (
     "mutatingadmissionpolicies",
     "mutatingadmissionpolicybindings",
@@ -26,6 +27,7 @@ def rules(
     api_services: Sequence[str],
     secret: str,
     cluster_admission: bool,
+    priority: bool,
     managed_certificates: bool,
     registers: bool = False,
 ) -> Iterable[Rbac]:
@@ -35,6 +37,8 @@ def rules(
         yield Rbac(
             groups=("admissionregistration.k8s.io",), resources=ADMISSION_RESOURCES, verbs=READ, where=""
         )
+    if priority:
+        yield Rbac(groups=("flowcontrol.apiserver.k8s.io",), resources=FLOW_RESOURCES, verbs=READ, where="")
     scheme = Scheme()
     for kind in reads:
         info = scheme.info_of(kind)

@@ -90,6 +90,8 @@ async def serve_app(app: APIServerApp, cluster: Client | None) -> AsyncIterator[
             authenticator=access.authenticator if access is not None else None,
             authorizer=_authorizer(app, access),
             admission=[DeclaredAdmission(app.name, app.admissions, values)] if app.admissions else (),
+            max_in_flight=settings.max_requests_in_flight,
+            max_mutating_in_flight=settings.max_mutating_requests_in_flight,
         )
         values[SERVER] = server
         server.delete_options_wire = builtin_codec()
@@ -126,6 +128,10 @@ async def serve_app(app: APIServerApp, cluster: Client | None) -> AsyncIterator[
             from kubewright.controlplane.cluster_admission import ClusterAdmission
 
             await stack.enter_async_context(ClusterAdmission(cluster, server))
+        if cluster is not None and settings.priority:
+            from .priority import cluster_priorities
+
+            await stack.enter_async_context(cluster_priorities(cluster, server))
         managed = None
         if cluster is not None and not settings.development and not settings.certificates:
             opening = managed_certificates(

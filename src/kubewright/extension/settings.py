@@ -43,6 +43,12 @@ class APIServerSettings:
     """Create the APIServices at start also outside of development, instead of through manifests."""
     group_priority: int = 1000
     """`groupPriorityMinimum` of the APIServices."""
+    max_requests_in_flight: int = 400
+    """Requests that are processed at the same time, without watches and writes."""
+    max_mutating_requests_in_flight: int = 200
+    """Writes that are processed at the same time."""
+    priority: bool = True
+    """Divide the requests in flight by the FlowSchemas and priority levels of the cluster."""
     cbor: bool = True
     """Serve clients that prefer CBOR."""
     cluster_admission: bool = True

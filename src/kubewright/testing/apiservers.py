@@ -36,6 +36,10 @@ class AppOverrides(TypedDict, total=False):
     register: bool
     group_priority: int
     cluster_admission: bool
+    cbor: bool
+    priority: bool
+    max_requests_in_flight: int
+    max_mutating_requests_in_flight: int
 
 
 @asynccontextmanager

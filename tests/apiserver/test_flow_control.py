@@ -1,0 +1,92 @@
+"""Seats and queues of priority levels."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from kubewright.api.errors import TooManyRequests
+from kubewright.apiserver import flow_control
+from kubewright.apiserver.authentication.user import User
+from kubewright.apiserver.flow_control import EXEMPT, Flow, FlowControl, PriorityLevel
+from kubewright.apiserver.http.request_info import RequestInfo
+
+INFO = RequestInfo("get", "/")
+
+
+def control(**levels: PriorityLevel) -> FlowControl:
+    """User names are `level/flow`."""
+    return FlowControl(levels, lambda user, info: Flow(*user.name.split("/")))
+
+
+async def test_flows_get_seats_in_turn() -> None:
+    control_ = control(batch=PriorityLevel(seats=1, queue_length=10))
+    order: list[str] = []
+    released = asyncio.Event()
+
+    async def request(name: str, *, hold: bool = False) -> None:
+        async with control_.seat(User(f"batch/{name}"), INFO):
+            order.append(name)
+            if hold:
+                await released.wait()
+
+    first = asyncio.create_task(request("ada", hold=True))
+    await asyncio.sleep(0)
+    others = [asyncio.create_task(request(name)) for name in ("ada", "ada", "ada", "bob", "eve")]
+    await asyncio.sleep(0)
+    assert order == ["ada"]
+    released.set()
+    await asyncio.gather(first, *others)
+    assert order == ["ada", "ada", "bob", "eve", "ada", "ada"]
+    assert control_.occupied("batch") == 0
+
+
+async def test_full_queues_and_timeouts_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow_control, "QUEUE_TIMEOUT", 0.01)
+    control_ = control(
+        batch=PriorityLevel(seats=2, queue_length=1), now=PriorityLevel(seats=1, queue_length=0)
+    )
+
+    async def request(name: str) -> None:
+        async with control_.seat(User(name), INFO):
+            pass
+
+    async with AsyncExitStack() as held:
+        for name in ("batch/ada", "batch/ada", "now/ada"):
+            await held.enter_async_context(control_.seat(User(name), INFO))
+        with pytest.raises(TooManyRequests) as error:
+            await request("now/bob")
+        assert error.value.headers["Retry-After"] == "1"
+        waiting = asyncio.create_task(request("batch/bob"))
+        await asyncio.sleep(0)
+        with pytest.raises(TooManyRequests):
+            await request("batch/bob")  # the queue of this flow is full
+        with pytest.raises(TooManyRequests):
+            await waiting  # after the timeout
+        cancelled = asyncio.create_task(request("batch/bob"))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.gather(cancelled, return_exceptions=True)
+        assert control_.occupied("batch") == 2
+    await request("batch/bob")
+    assert control_.occupied("batch") == 0
+
+
+async def test_levels_can_change_while_requests_wait() -> None:
+    control_ = control(batch=PriorityLevel(seats=1), other=EXEMPT)
+    async with control_.seat(User("batch/ada"), INFO):
+        seat = control_.seat(User("batch/bob"), INFO)
+        waiting = asyncio.create_task(seat.__aenter__())
+        await asyncio.sleep(0)
+        async with control_.seat(User("other/bob"), INFO), control_.seat(User("unknown/bob"), INFO):
+            assert not waiting.done()
+        control_.set_levels({"batch": PriorityLevel(seats=2)})
+        await waiting
+        assert control_.occupied("batch") == 2
+        await seat.__aexit__(None, None, None)
+        waiting = asyncio.create_task(control_.seat(User("batch/bob"), INFO).__aenter__())
+        await asyncio.sleep(0)
+        control_.set_levels({})
+        await waiting
