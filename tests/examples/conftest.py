@@ -37,7 +37,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 REAL = server_kinds() == ("real",)
 
 for example in (
+    "access_webhook",
     "at",
+    "audit_webhook",
     "autoscaler",
     "cloud_provider",
     "cronjob",
@@ -46,8 +48,10 @@ for example in (
     "memcached",
     "network",
     "platform",
+    "scheduler_extender",
     "scheduler_plugin",
     "static_site",
+    "token_webhook",
 ):
     sys.path.insert(0, str(EXAMPLES / example))
 
