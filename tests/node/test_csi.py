@@ -136,9 +136,23 @@ async def test_life_of_a_volume(kubelets: Path, eventually: Any) -> None:
             # The restored volume has the files of the snapshot.
             source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "before"}
             await create_claim(client, "restored", "2Gi", dataSource=source)
+            # Expanded without a pod: the kubelet finishes it with the next pod.
+            await bound(client, "restored")
+            await _request_size(client, "restored", "3Gi")
+            await client.wait(
+                PersistentVolumeClaim,
+                "restored",
+                namespace="default",
+                until=lambda found: "FileSystemResizePending" in conditions(found),
+                timeout=20,
+            )
             await run_pod(cluster, "reader", 'cat "$DATA/index.html"', claimed("restored"))
             await cluster.wait_for("reader", lambda status: status["phase"] == "Succeeded")
             assert await cluster.logs("reader") == "hello\n"
+            restored = await bound(client, "restored")
+            assert restored.status is not None
+            assert str((restored.status.capacity or {})["storage"]) == "3Gi"
+            assert conditions(restored) == []
             clone = {"kind": "PersistentVolumeClaim", "name": "site"}
             await create_claim(client, "clone", "2Gi", dataSource=clone)
             await run_pod(cluster, "cloned", 'cat "$DATA/index.html"', claimed("clone"))
@@ -152,9 +166,18 @@ async def test_life_of_a_volume(kubelets: Path, eventually: Any) -> None:
             assert list(await client.list(VolumeAttachment)) == []
 
 
-async def _expand(cluster: ProcessCluster, claim: str, size: str) -> None:
+def conditions(claim: PersistentVolumeClaim | None) -> list[str]:
+    status = claim.status if claim is not None else None
+    return [each.type or "" for each in (status.conditions if status is not None else None) or ()]
+
+
+async def _request_size(client: Client, claim: str, size: str) -> None:
     change = {"spec": {"resources": {"requests": {"storage": size}}}}
-    await cluster.client.patch(PersistentVolumeClaim, merge_patch(change), name=claim, namespace="default")
+    await client.patch(PersistentVolumeClaim, merge_patch(change), name=claim, namespace="default")
+
+
+async def _expand(cluster: ProcessCluster, claim: str, size: str) -> None:
+    await _request_size(cluster.client, claim, size)
 
     def expanded(found: PersistentVolumeClaim | None) -> bool:
         capacity = found.status.capacity if found is not None and found.status is not None else None

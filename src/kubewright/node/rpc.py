@@ -26,6 +26,9 @@ from typing import Any, Final, Generic, Self, TypeVar, cast
 from .errors import RPCError, as_rpc_error
 from .messages import Message
 
+# Processes that this one starts execute another program: handlers of fork only print warnings.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
 try:
     import grpc  # type: ignore[import-untyped]
     import grpc.aio  # type: ignore[import-untyped]

@@ -7,19 +7,23 @@ patch of PersistentVolumes; get, list and watch of CSINodes; get of Secrets.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from kubewright.api.core.v1 import PersistentVolume
 from kubewright.api.errors import NotFound
 from kubewright.api.finalizers import add_finalizer, has_finalizer, remove_finalizer
 from kubewright.api.storage.v1 import CSINode, VolumeAttachment, VolumeAttachmentStatus, VolumeError
 from kubewright.api.times import now
-from kubewright.controller import Controller, ControllerBuilder, Request
+from kubewright.controller import Controller, ControllerBuilder, Request, TemporaryError
 from kubewright.node.errors import RPCError
 
 from .messages import ControllerCall, ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest
 from .services import CONTROLLER_PUBLISH_VOLUME, CONTROLLER_UNPUBLISH_VOLUME
 from .sidecar import Sidecar
 from .volumes import capability_of, driver_of, read_secret
+
+NODE_RETRY: Final = 5.0
+"""Seconds to the next attempt for a node that the driver does not run on."""
 
 
 class Attacher(Sidecar):
@@ -68,6 +72,8 @@ class Attacher(Sidecar):
                 failure = VolumeError(message=str(error), time=now())
                 attachment.status = VolumeAttachmentStatus(attached=False, attach_error=failure)
                 await self._client.update_status(attachment)
+                if isinstance(error, LookupError):
+                    raise TemporaryError(str(error), delay=NODE_RETRY) from None
                 raise
         attachment.status = VolumeAttachmentStatus(attached=True, attachment_metadata=context or None)
         await self._client.update_status(attachment)

@@ -28,7 +28,7 @@ from kubewright.api.finalizers import has_finalizer, remove_finalizer
 from kubewright.api.meta import ObjectMeta, ObjectReference
 from kubewright.api.quantity import Quantity
 from kubewright.api.storage.v1 import CSINode, StorageClass, VolumeAttachment
-from kubewright.controller import Controller, ControllerBuilder, Request, Result
+from kubewright.controller import Controller, ControllerBuilder, Request, Result, TemporaryError
 from kubewright.node.errors import InvalidArgument, ResourceExhausted, RPCError
 
 from .messages import (
@@ -69,6 +69,8 @@ DELETION_SECRET: Final = (
 )
 IDENTITY: Final = "storage.kubernetes.io/csiProvisionerIdentity"
 ATTACHED_RETRY: Final = 1.0
+SOURCE_RETRY: Final = 1.0
+"""Seconds between checks whether the snapshot or the claim that a volume is created from is ready."""
 
 
 class Provisioner(Sidecar):
@@ -136,6 +138,8 @@ class Provisioner(Sidecar):
                 assert claim.metadata.annotations is not None
                 del claim.metadata.annotations[SELECTED_NODE]
                 await self._client.update(claim)
+            if isinstance(error, LookupError):
+                raise TemporaryError(str(error), delay=SOURCE_RETRY) from None
             raise
         self._event(claim, "Normal", "ProvisioningSucceeded", f"Successfully provisioned volume {name}")
 
@@ -257,7 +261,9 @@ class Provisioner(Sidecar):
         if not self._driver.supports(ControllerCall.CREATE_DELETE_SNAPSHOT):
             raise InvalidArgument(f"the driver {self._driver.name} does not support snapshots")
         uncached = self._client.uncached
-        snapshot = await uncached.get(VolumeSnapshot, name, namespace=claim.namespace)
+        snapshot = await uncached.get_or_none(VolumeSnapshot, name, namespace=claim.namespace)
+        if snapshot is None:
+            raise LookupError(f"snapshot {name} not found")
         status = snapshot.status
         if not status.ready_to_use or not status.bound_volume_snapshot_content_name:
             raise LookupError(f"snapshot {name} is not Ready")
@@ -275,7 +281,9 @@ class Provisioner(Sidecar):
     async def _claim_source(self, claim: PersistentVolumeClaim, name: str) -> VolumeContentSource:
         if not self._driver.supports(ControllerCall.CLONE_VOLUME):
             raise InvalidArgument(f"the driver {self._driver.name} does not support cloning")
-        source = await self._client.get(PersistentVolumeClaim, name, namespace=claim.namespace)
+        source = await self._client.get_or_none(PersistentVolumeClaim, name, namespace=claim.namespace)
+        if source is None:
+            raise LookupError(f"claim {name} not found")
         volume_name = source.spec.volume_name if source.spec is not None else None
         volume = await self._client.get_or_none(PersistentVolume, volume_name) if volume_name else None
         if volume is None or driver_of(volume) != self._driver.name:

@@ -338,7 +338,7 @@ class CSIMounts:
             return None
         driver = self._client(csi["driver"], "mounter.SetUpAt failed to get CSI client")
         secrets = {}
-        for field in ("nodeStageSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef"):
+        for field in ("nodeStageSecretRef", "nodePublishSecretRef"):
             if reference := csi.get(field):
                 secrets[field] = await self._secret(reference["namespace"], reference["name"])
         return _Source(
@@ -415,6 +415,12 @@ class CSIMounts:
         key = f"{metadata['namespace']}/{metadata['name']}"
         return [each for each in self._mounted.values() if each.claim == key]
 
+    async def expand_pending(self, uid: str, report: Report) -> None:
+        """Expand the file systems of volumes that were expanded while no pod used them."""
+        for mounted in [each for each in self._mounted.values() if each.pod == uid and each.claim]:
+            namespace, _, name = mounted.claim.partition("/")
+            await self.expand({"metadata": {"namespace": namespace, "name": name}}, report)
+
     async def expand(self, claim: Object, report: Report) -> None:
         """Expand the file system of a mounted volume to the size of the volume, and update its claim."""
         metadata = claim["metadata"]
@@ -442,12 +448,14 @@ class CSIMounts:
         driver = self._client(mounted.driver_name, "expander.NodeExpand failed to get CSI client")
         if not driver.supports_on_node(NodeCall.EXPAND_VOLUME):
             return
+        reference = volume["spec"]["csi"].get("nodeExpandSecretRef")
         request = NodeExpandVolumeRequest(
             volume_id=mounted.volume_handle,
             volume_path=mounted.target,
             capacity_range=CapacityRange(required_bytes=Quantity(size).as_int()),
             staging_target_path=mounted.staging,
             volume_capability=_capability(volume, driver),
+            secrets=await self._secret(reference["namespace"], reference["name"]) if reference else {},
         )
         await driver.call(NODE_EXPAND_VOLUME, request)
 

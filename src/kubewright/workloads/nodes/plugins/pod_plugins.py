@@ -90,6 +90,7 @@ class PodPlugins:
         while True:
             try:
                 await self._node.mounts.mount(self._worker.pod)
+                await self._node.mounts.expand_pending(self._uid, self._report)
                 return
             except VolumeNotAttached:
                 await asyncio.sleep(ATTACH_SECONDS)
@@ -100,6 +101,9 @@ class PodPlugins:
                     reported = str(error)
             await asyncio.sleep(delay)
             delay = min(RETRY_LIMIT, delay * 2)
+
+    def _report(self, uid: str, kind: str, reason: str, message: str) -> None:
+        self._worker.context.event(self._worker, kind, reason, message)
 
     def unmount(self) -> bool:
         """Return whether the CSI volumes of the pod are unmounted; they are unmounted in the background."""
