@@ -19,6 +19,7 @@
 | `rest` | `Rest`: resources whose objects come from another system |
 | `metric_apis` | custom.metrics.k8s.io and external.metrics.k8s.io |
 | `reader` | `ObjectReader`: cached reads of own objects and of objects of the cluster |
+| `audit` | audit events for functions, a file or a webhook |
 | `priority` | priority and fairness with the FlowSchemas of the cluster |
 | `settings` | what differs between a development machine and a cluster |
 | `certificates` | serving certificates and their rotation |

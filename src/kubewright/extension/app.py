@@ -36,6 +36,7 @@ from kubewright.manager.injection import InjectionError, check_arguments, descri
 from kubewright.manager.registration import as_sequence, check_kind, import_submodules
 
 from . import rbac
+from .audit import AuditFunction
 from .authorization import AuthorizeFunction
 from .functions import (
     ADMISSION_VALUES,
@@ -103,6 +104,7 @@ class APIServerApp:
         self.admissions: list[Admission] = []
         self.authorizer: AuthorizeFunction | None = None
         self.metric_apis: list[MetricAPI] = []
+        self.audit_functions: list[AuditFunction] = []
         self.configurations: list[Callable[[APIServer], object]] = []
         self._reads: dict[type[MetaObject], None] = {}
 
@@ -350,6 +352,12 @@ class APIServerApp:
         """
         check_arguments(function, 1, "an authorizing function takes the AuthorizationAttributes")
         self.authorizer = function  # type: ignore[assignment]
+        return function
+
+    def audit(self, function: F) -> F:
+        """Call a function with the `AuditEvent` of each stage of a request, according to the audit policy."""
+        check_arguments(function, 1, "an audit function takes the AuditEvent")
+        self.audit_functions.append(function)
         return function
 
     def configure(self, function: F) -> F:

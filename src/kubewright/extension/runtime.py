@@ -32,6 +32,7 @@ from kubewright.manager.signals import stopping_on_signals
 from kubewright.storage.url import open_storage
 
 from .admission import DeclaredAdmission
+from .audit import auditor
 from .authorization import FunctionAuthorizer
 from .certificates import certificate_files, managed_certificates
 from .functions import CLUSTER, LOG, PROXY, READER, SERVER
@@ -90,6 +91,7 @@ async def serve_app(app: APIServerApp, cluster: Client | None) -> AsyncIterator[
             authenticator=access.authenticator if access is not None else None,
             authorizer=_authorizer(app, access),
             admission=[DeclaredAdmission(app.name, app.admissions, values)] if app.admissions else (),
+            auditor=auditor(settings, app.audit_functions),
             max_in_flight=settings.max_requests_in_flight,
             max_mutating_in_flight=settings.max_mutating_requests_in_flight,
         )

@@ -49,6 +49,12 @@ class APIServerSettings:
     """Writes that are processed at the same time."""
     priority: bool = True
     """Divide the requests in flight by the FlowSchemas and priority levels of the cluster."""
+    audit_policy: str = ""
+    """Path of an audit policy; by default all requests are recorded with their metadata."""
+    audit_log: str = ""
+    """Path of the audit log; `-` is the standard output, empty: no log."""
+    audit_webhook: str = ""
+    """Path of a kubeconfig with the server that audit events are sent to."""
     cbor: bool = True
     """Serve clients that prefer CBOR."""
     cluster_admission: bool = True

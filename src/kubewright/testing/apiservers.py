@@ -36,6 +36,9 @@ class AppOverrides(TypedDict, total=False):
     register: bool
     group_priority: int
     cluster_admission: bool
+    audit_policy: str
+    audit_log: str
+    audit_webhook: str
     cbor: bool
     priority: bool
     max_requests_in_flight: int
