@@ -30,6 +30,11 @@ class Histogram:
         """Number of observed values."""
         return sum(self._counts)
 
+    @property
+    def sum(self) -> float:
+        """Sum of the observed values."""
+        return self._sum
+
     def collect(self) -> tuple[list[tuple[str, float]], float]:
         """Return cumulative buckets by upper bound, and the sum, as `HistogramMetricFamily` takes them."""
         buckets: list[tuple[str, float]] = []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import ssl
 from pathlib import Path
 
 import pytest
 
+from kubewright.apiserver.http.server import serve
 from kubewright.apiserver.http.tls import CertificateAuthority, write_private
 
 
@@ -36,3 +39,18 @@ def test_failed_write_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="directory"):
         write_private(tmp_path / "key", b"secret")
     assert [each.name for each in tmp_path.iterdir()] == ["key"]
+
+
+async def test_clients_with_an_older_tls_version_are_rejected(new_server) -> None:
+    server = new_server()
+    async with serve(server, tls_min_version=ssl.TLSVersion.TLSv1_3) as https:
+        for version, works in ((ssl.TLSVersion.TLSv1_2, False), (ssl.TLSVersion.TLSv1_3, True)):
+            context = ssl.create_default_context(cadata=https.authority_pem.decode())
+            context.maximum_version = version
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", https.port, ssl=context)
+                writer.close()
+                connected = True
+            except OSError:
+                connected = False
+            assert connected is works

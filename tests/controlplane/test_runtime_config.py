@@ -41,3 +41,11 @@ async def test_versions_without_conversion_are_not_served(caplog: pytest.LogCapt
     found = await served({"resource.k8s.io/v1beta1": True, "apps/v9": True})
     assert found["resource.k8s.io/resourceclaims"] == {"v1"}
     assert caplog.messages == ["API version cannot be served", "API version does not exist"]
+
+
+async def test_events_expire_after_the_given_time() -> None:
+    async with ControlPlane(port=None, controllers=False, event_ttl=7200) as plane:
+        for group in ("", "events.k8s.io"):
+            store = plane.server.store(group, "events")
+            assert store is not None
+            assert store.resource.strategy.ttl == 7200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,8 @@ def test_durations_have_the_syntax_of_go(text: str, seconds: float | None) -> No
         (["--runtime-config=apps/v1=perhaps"], "--runtime-config: invalid value apps/v1=perhaps"),
         (["--authorization-mode=RBAC,Webhook"], "--authorization-mode: Webhook is not supported"),
         (["--tls-cert-file=a.crt"], "--tls-cert-file and --tls-private-key-file must be specified together"),
+        (["--tls-min-version=VersionTLS9"], "--tls-min-version: unknown tls version 'VersionTLS9'"),
+        (["--logging-format=xml"], '--logging-format: unsupported log format "xml"'),
         (["--etcd-servers=127.0.0.1"], "--etcd-servers: '127.0.0.1' is not a URL"),
     ],
 )
@@ -111,14 +114,13 @@ def test_etcd_servers_are_required(capsys: pytest.CaptureFixture[str]) -> None:
 def test_one_warning_names_all_flags_without_effect() -> None:
     settings = translated(
         "--allow-privileged=true",
-        "--event-ttl=2h",
+        "--delete-collection-workers=2",
         "--profiling",
-        "-v=4",
         "--goaway_chance=0",
         "--feature-gates=kube:APIServerIdentity=true,GangScheduling=true",
     )
     assert settings.warnings == [
-        "ignored flags of kube-apiserver that have no effect here: --event-ttl --profiling --v",
+        "ignored flags of kube-apiserver that have no effect here: --delete-collection-workers --profiling",
         "ignored feature gates that have no effect here: GangScheduling=true",
     ]
 
@@ -138,6 +140,11 @@ def test_flags_are_translated_to_settings(tmp_path: Path) -> None:
         "--max-requests-inflight=7",
         "--min-request-timeout=10",
         "--etcd-prefix=/other",
+        "--event-ttl=2h",
+        "--tls-min-version=VersionTLS13",
+        "--encryption-provider-config=e.yaml",
+        "-v4",
+        "--logging-format=json",
     )
     expected: dict[str, Any] = {
         "controllers": False,
@@ -150,12 +157,16 @@ def test_flags_are_translated_to_settings(tmp_path: Path) -> None:
         "anonymous": False,
         "service_account_issuer": ["https://a", "https://b"],
         "enable_admission_plugins": ["PodNodeSelector"],
+        "event_ttl": 7200,
+        "tls_min_version": "1.3",
+        "encryption_provider_config": "e.yaml",
         "runtime_config": {"resource.k8s.io/v1beta2": True, "api/alpha": False},
     }
     assert expected.items() <= settings.plane.items()
     assert settings.plane["server_options"]["max_in_flight"] == 7
     assert settings.plane["server_options"]["watch_timeout"] == (10, 20)
     assert settings.etcd.prefix == "/other"
+    assert (settings.log_level, settings.log_format) == (logging.DEBUG, "json")
 
 
 def test_audit_flags_are_translated(tmp_path: Path) -> None:

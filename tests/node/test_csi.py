@@ -9,31 +9,40 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 pytest.importorskip("grpc", reason="requires kubewright[node]")
 
 from tests.workloads.nodes.process_cluster import ProcessCluster, linux_only, start_process_cluster
 
+import csi_directory
 from csi_directory import DirectoryDriver
+from kubewright.api.codec import to_plain
 from kubewright.api.core.v1 import Node, PersistentVolume, PersistentVolumeClaim
 from kubewright.api.storage.v1 import CSINode, VolumeAttachment
 from kubewright.client import Client, merge_patch
 from kubewright.client.wait import is_deleted
-from kubewright.node.csi import CSIDriver, VolumeSnapshot, VolumeSnapshotContent
+from kubewright.node.csi import CSIDriver, VolumeSnapshot, VolumeSnapshotContent, install_driver
 
 NAME = DirectoryDriver.name
-GIBI = 1 << 30
+DEPLOY = Path(csi_directory.__file__).with_name("deploy.yaml")
+ACCOUNT = "system:serviceaccount:kube-system:csi-directory"
+ACCOUNT_GROUPS = ("system:serviceaccounts", "system:authenticated")
 
 
 @asynccontextmanager
 async def running(
     driver: CSIDriver, cluster: ProcessCluster, kubelets: Path, *, node: str = "node-0"
 ) -> AsyncIterator[None]:
+    """Run the driver with the permissions of `deploy.yaml` only."""
     stop = asyncio.Event()
     directory = kubelets / node
-    task = asyncio.create_task(
-        driver.run(stop, node=node, kubelet_directory=directory, client=cluster.server.client())
-    )
+    await install_driver(cluster.client, driver)
+    for document in yaml.safe_load_all(DEPLOY.read_text()):
+        if document["kind"] in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"):
+            await cluster.client.create(document)
+    client = cluster.server.client().with_impersonation(ACCOUNT, ACCOUNT_GROUPS)
+    task = asyncio.create_task(driver.run(stop, node=node, kubelet_directory=directory, client=client))
 
     def registered(found: CSINode | None) -> bool:
         return bool(found and found.spec and found.spec.drivers)
@@ -227,3 +236,10 @@ async def _delete_all(cluster: ProcessCluster, *pods: str) -> None:
     await client.delete(VolumeSnapshot, "before", namespace="default")
     await client.wait(VolumeSnapshot, "before", namespace="default", until=is_deleted, timeout=20)
     assert list(await client.list(VolumeSnapshotContent)) == []
+
+
+def test_manifests_have_the_object_of_the_driver(kubelets: Path) -> None:
+    (declared,) = [each for each in yaml.safe_load_all(DEPLOY.read_text()) if each["kind"] == "CSIDriver"]
+    expected = to_plain(DirectoryDriver(kubelets).api_object())
+    assert declared["spec"] == expected["spec"]
+    assert declared["metadata"]["name"] == NAME

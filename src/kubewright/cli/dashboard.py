@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from .dashboard_options import AddressPrinter, context_name
+
 if TYPE_CHECKING:
-    from kubewright.dashboard import Dashboard
+    from kubewright.dashboard import Dashboard, RemoteTraces, TraceStore
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _PORT = click.IntRange(0, 65535)
@@ -35,12 +38,23 @@ _PORT = click.IntRange(0, 65535)
 @click.option("--host", "hosts", multiple=True, help="Name under which browsers reach it; can be repeated.")
 @click.option("--tls-cert", type=_FILE, help="Certificate (PEM) to serve over TLS.")
 @click.option("--tls-key", type=_FILE, help="Key (PEM) of the certificate.")
+@click.option(
+    "--operator", metavar="URL", help="Trace endpoint of an operator, such as http://127.0.0.1:8090."
+)
+@click.option(
+    "--operator-token-file",
+    type=_FILE,
+    help="File with the token of the operator.  [$KUBEWRIGHT_TRACE_TOKEN]",
+)
 @click.option("--open/--no-open", "opens", default=False, help="Open the address in the browser.")
 def dashboard_command(**options: Any) -> None:
     """Serve a web dashboard of a cluster until Ctrl-C.
 
     The command prints an address that works once; it prints another when that one was used. The dashboard
     has the permissions of the user of the kubeconfig, whose credentials never reach the browser.
+
+    Reconciles are shown for an operator with a trace endpoint (`kubewright run --trace-port`), or in the
+    dashboard of `kubewright run --dashboard`.
 
     \b
     Example:
@@ -62,16 +76,22 @@ async def _serve(config: Any, options: dict[str, Any]) -> None:
     from kubewright.api.errors import APIError
     from kubewright.client import Client
     from kubewright.client.errors import ConnectionFailed, CredentialsError
-    from kubewright.dashboard import ClusterName, Dashboard, DashboardError
+    from kubewright.client.rest.retry_policy import RetryPolicy
+    from kubewright.dashboard import ClusterName, Dashboard, DashboardError, TraceStore
 
-    async with Client.connect(config, metrics=False) as client:
+    # Watches retry by themselves; an unreachable cluster is reported immediately.
+    retries = RetryPolicy(transient_attempts=0)
+    async with Client.connect(config, metrics=False, retries=retries) as client:
         try:
             await client.version()
         except (APIError, ConnectionFailed, CredentialsError, TimeoutError) as error:
             raise click.ClickException(f"cannot reach the cluster of {config.source}: {error}") from None
         try:
+            traces = TraceStore()
+            remote = _remote_traces(traces, options)
             dashboard = Dashboard(
                 client,
+                traces=traces,
                 bind=options["bind"],
                 port=options["port"],
                 read_only=options["read_only"],
@@ -81,38 +101,35 @@ async def _serve(config: Any, options: dict[str, Any]) -> None:
                 key=options["tls_key"],
                 on_address=AddressPrinter(opens=options["opens"]),
             )
-            await run(dashboard)
+            await _run(dashboard, remote)
         except DashboardError as error:
             raise click.ClickException(str(error)) from None
 
 
-async def run(dashboard: Dashboard) -> None:
+def _remote_traces(traces: TraceStore, options: dict[str, Any]) -> RemoteTraces | None:
+    from kubewright.dashboard import RemoteTraces
+
+    if not options["operator"]:
+        return None
+    token = os.environ.get("KUBEWRIGHT_TRACE_TOKEN", "")
+    if options["operator_token_file"] is not None:
+        try:
+            token = options["operator_token_file"].read_text().strip()
+        except OSError as error:
+            raise click.ClickException(f"{options['operator_token_file']}: {error.strerror}") from None
+    return RemoteTraces(traces, options["operator"], token)
+
+
+async def _run(dashboard: Dashboard, remote: RemoteTraces | None) -> None:
     """Serve until SIGINT or SIGTERM."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    await dashboard.run(stop)
-
-
-class AddressPrinter:
-    """Prints the addresses for signing in, and opens the first one if requested."""
-
-    def __init__(self, *, opens: bool = False) -> None:
-        self._opens = opens
-        self._is_first = True
-
-    def __call__(self, address: str) -> None:
-        """Print an address."""
-        if self._is_first:
-            click.echo(f"Dashboard: {address}", err=True)
-            if self._opens:
-                click.launch(address)
-        else:
-            click.echo(f"Dashboard for another browser: {address}", err=True)
-        self._is_first = False
-
-
-def context_name(source: str) -> str:
-    """Return the context of a configuration, from the text that describes its source."""
-    return source.rpartition("(context ")[2].rstrip(")") if "(context " in source else source
+    reading = asyncio.create_task(remote.run(stop)) if remote is not None else None
+    try:
+        await dashboard.run(stop)
+    finally:
+        if reading is not None:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)

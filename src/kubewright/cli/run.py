@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .dashboard_options import operator_dashboard
 from .project_modules import load_program, relative_paths
 from .run_app import configure_app, confirm_registration, is_local
 from .session import needs_session, session_process, start_session
@@ -73,6 +74,11 @@ _POLL_SECONDS = 0.5
 @click.option(
     "--metrics-insecure", is_flag=True, help="Serve metrics without TLS and without authentication."
 )
+@click.option(
+    "--trace-port",
+    type=_PORT,
+    help="Port of the trace endpoint for `kubewright dashboard`; requires $KUBEWRIGHT_TRACE_TOKEN.",
+)
 @click.option("--webhook-port", type=_PORT, help="Port of the webhook server.  [default: 9443]")
 @click.option("--webhook-certificates", default="", help="Directory with tls.crt and tls.key.")
 @click.option("--log", type=click.Choice(["console", "json"]), default=None, help="Log format.")
@@ -82,6 +88,10 @@ _POLL_SECONDS = 0.5
     "--view/--no-view",
     default=None,
     help="Show a live view of controllers and events.  [default: on a terminal]",
+)
+@click.option("--dashboard", is_flag=True, help="Serve a web dashboard with the reconciles of the operator.")
+@click.option(
+    "--dashboard-port", default=0, show_default="a free port", type=_PORT, help="Port of the dashboard."
 )
 def run_command(target: str, reloads: bool, **options: Any) -> None:
     """Run the operator or API server NAME of a module, package or file until Ctrl-C.
@@ -140,6 +150,7 @@ def _configure(operator: Operator, options: dict[str, Any]) -> None:
         "leader_election_namespace": options["leader_election_namespace"] or None,
         "probe_port": options["probe_port"],
         "metrics_port": options["metrics_port"],
+        "trace_port": options["trace_port"],
         "webhook_port": options["webhook_port"],
         "webhook_certificates": options["webhook_certificates"] or None,
     }
@@ -235,7 +246,8 @@ def _run(program: Program, config: ClusterConfig | None, options: dict[str, Any]
             if isinstance(program, Operator):
                 if confirms:
                     await _confirm_installation(program, client, config)
-                await program.run(client, runnables=runnables)
+                async with operator_dashboard(program.name, config, options) as added:
+                    await program.run(client, runnables=[*runnables, *added])
             else:
                 await confirm_registration(program, client, config, confirms=confirms)
                 await program.run(client)

@@ -22,6 +22,8 @@ _NOT_OPTIONS = {
     "probe_port": "--probe-port",
     "metrics_port": "--metrics-port",
     "metrics_insecure": "--metrics-insecure",
+    "trace_port": "--trace-port",
+    "dashboard": "--dashboard",
     "webhook_port": "--webhook-port",
     "webhook_certificates": "--webhook-certificates",
 }

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .audit_options import add_audit_options, read_audit_options
+from .dashboard_options import serve_dashboard
 
 if TYPE_CHECKING:
     from kubewright.controlplane import ControlPlane
@@ -198,6 +199,13 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
 @click.option("--tls-cert-file", type=_FILE, help="Serving certificate (PEM), with its chain.")
 @click.option("--tls-private-key-file", type=_FILE, help="Key (PEM) of --tls-cert-file.")
 @click.option(
+    "--tls-min-version",
+    type=click.Choice(["VersionTLS12", "VersionTLS13"]),
+    default="VersionTLS12",
+    show_default=True,
+    help="Minimum TLS version of clients.",
+)
+@click.option(
     "--runtime-config",
     multiple=True,
     callback=_parse_runtime_config,
@@ -295,6 +303,14 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     type=click.Path(exists=True, path_type=Path),
     metavar="FILE|DIR",
     help="Manifests to apply when the server has started; can be repeated.",
+)
+@click.option("--dashboard", is_flag=True, help="Serve a web dashboard.")
+@click.option(
+    "--dashboard-port",
+    default=0,
+    show_default="a free port",
+    type=click.IntRange(0, 65535),
+    help="Port of the dashboard.",
 )
 @click.option("--quiet", is_flag=True, help="Print nothing when ready.")
 def up_command(**options: Any) -> None:
@@ -401,6 +417,7 @@ def _plane(options: dict[str, Any]) -> Any:
         )
     }
     settings["tls_key_pair"] = _tls_key_pair(options)
+    settings["tls_min_version"] = {"VersionTLS12": "1.2", "VersionTLS13": "1.3"}[options["tls_min_version"]]
     settings["audit"] = read_audit_options(options)
     settings["anonymous"] = options["anonymous_auth"]
     settings["service_account_key_files"] = options["service_account_key_file"]
@@ -497,6 +514,8 @@ async def _serve(make: Any, options: dict[str, Any], started: float) -> None:
             seconds = time.monotonic() - started
             click.echo(f"{plane.url} is ready, kubeconfig {plane.kubeconfig}, started in {seconds:.2f} s")
         trimming = asyncio.create_task(trim_periodically(lambda: plane.server.dispatcher.revision))
+        if options["dashboard"]:
+            await serve_dashboard(plane, stop, port=options["dashboard_port"])
         await stop.wait()
         trimming.cancel()
     finally:

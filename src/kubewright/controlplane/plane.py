@@ -14,12 +14,13 @@ import asyncio
 import ipaddress
 import random
 import shutil
+import ssl
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from kubewright.apiserver.authentication import AuthenticatorChain
 from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, User
@@ -132,6 +133,7 @@ class ControlPlane:
         cert_dir: str | Path | None = None,
         tls_key_pair: tuple[str | Path, str | Path] | None = None,
         proxy_client_key_pair: tuple[str | Path, str | Path] | None = None,
+        tls_min_version: Literal["1.2", "1.3"] = "1.2",
         advertise_address: str = "",
         runtime_config: Mapping[str, bool] | None = None,
         token_auth_file: str | Path | None = None,
@@ -144,6 +146,7 @@ class ControlPlane:
         service_account_signing_key_file: str | Path | None = None,
         api_audiences: Sequence[str] = (),
         webhook_resolve: Mapping[str, str] | None = None,
+        event_ttl: int | None = None,
         encryption_provider_config: str | Path | None = None,
         audit: AuditOptions | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -194,6 +197,7 @@ class ControlPlane:
         self._proxy_client = (
             read_key_pair(*map(Path, proxy_client_key_pair)) if proxy_client_key_pair is not None else None
         )
+        self._tls_min_version = tls_min_version
         self.advertise_address = advertise_address
         """IP address in the endpoints of the service `kubernetes`; by default that of `bind`."""
         self.runtime_config = dict(runtime_config or {})
@@ -238,6 +242,8 @@ class ControlPlane:
         self._identity = IdentityReviews()
         self._authorize()
         self._declare()
+        if event_ttl is not None:
+            self._expire_events(event_ttl)
 
     # Addresses and credentials
 
@@ -307,6 +313,13 @@ class ControlPlane:
         if self.nodes not in (0, "0"):
             self._declare_metrics()
         self.server.delete_options_wire = builtin_codec()
+
+    def _expire_events(self, seconds: int) -> None:
+        """Set the seconds after which events are deleted."""
+        for group in ("", "events.k8s.io"):
+            store = self.server.store(group, "events")
+            if store is not None:
+                store.resource.strategy.ttl = seconds
 
     def _declare_metrics(self) -> None:
         from .metrics_api import MetricsAPI
@@ -509,6 +522,9 @@ class ControlPlane:
             authority=self.authority,
             client_authorities=(self.client_authorities, self.front_proxy.client_ca),
             http2=self.http2,
+            tls_min_version=ssl.TLSVersion.TLSv1_3
+            if self._tls_min_version == "1.3"
+            else ssl.TLSVersion.TLSv1_2,
         )
         await self.front.start()
         self.port = self.front.port

@@ -1,3 +1,6 @@
+from .operator_dashboard import OperatorDashboard as OperatorDashboard
+from .remote_traces import RemoteTraces as RemoteTraces
 from .server import ClusterName as ClusterName
 from .server import Dashboard as Dashboard
 from .server import DashboardError as DashboardError
+from .traces import TraceStore as TraceStore

@@ -104,6 +104,7 @@ class Dashboard:
         self._port_forwards = PortForwards(client, read_only=read_only)
         self._runner: web.ServerRunner | None = None
         self._listening = asyncio.Event()
+        self._requests: set[asyncio.Task[Any]] = set()
         self._info: dict[str, Any] | None = None
         self._traces = traces if traces is not None else TraceStore()
         self.views = Views(client, self._traces)
@@ -175,6 +176,8 @@ class Dashboard:
         """Close the port and all connections."""
         self._listening.clear()
         runner, self._runner = self._runner, None
+        for task in self._requests:
+            task.cancel()  # streams do not end by themselves
         if runner is not None:
             await runner.cleanup()
         await self._port_forwards.stop()
@@ -194,6 +197,9 @@ class Dashboard:
 
     async def _handle(self, request: Any) -> web.StreamResponse:
         path = request.path
+        task = asyncio.current_task()
+        assert task is not None
+        self._requests.add(task)
         try:
             return await self._respond(request, path)
         except RequestError as error:
@@ -209,6 +215,8 @@ class Dashboard:
         except Exception as error:
             logger.exception("dashboard request failed", extra={"path": path})
             return error_response(path, 500, f"{type(error).__name__}: {error}; see the log of the dashboard")
+        finally:
+            self._requests.discard(task)
 
     async def _respond(self, request: Any, path: str) -> web.StreamResponse:
         problem = self._checks.check_host(request)

@@ -33,7 +33,10 @@ class TraceStore:
     def __init__(self) -> None:
         self.available = False
         """Whether an operator is connected."""
-        self.message = "no operator is connected"
+        self.message = (
+            "no operator is connected: run it with `kubewright run --dashboard`, or connect to its trace "
+            "endpoint with `kubewright dashboard --operator URL`"
+        )
         """Why no operator is connected."""
         self.operators: list[str] = []
         self._reconciles: dict[str, deque[dict[str, Any]]] = {}

@@ -40,6 +40,7 @@ class LogHandler(logging.StreamHandler[TextIO]):
     def __init__(self) -> None:
         super().__init__(sys.stderr)
         self.is_ready = False
+        self.is_json = False
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether to log a record."""
@@ -48,9 +49,9 @@ class LogHandler(logging.StreamHandler[TextIO]):
     def format(self, record: logging.LogRecord) -> str:
         """Format a record for a terminal."""
         if self.formatter is None:
-            from kubewright.manager.logs import ConsoleFormatter
+            from kubewright.manager.logs import ConsoleFormatter, JSONFormatter
 
-            self.formatter = ConsoleFormatter()
+            self.formatter = JSONFormatter() if self.is_json else ConsoleFormatter()
         return self.formatter.format(record)
 
 
@@ -127,6 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     gc.disable()  # the start-up creates hardly any garbage; `serve` enables it again
     try:
         settings = translate(parse_flags(arguments, TYPES, abbreviations=ABBREVIATIONS))
+        log.is_json = settings.log_format == "json"
+        logging.getLogger("kubewright").setLevel(settings.log_level)
         for warning in settings.warnings:
             _print(f"Warning: {warning}")
         from kubewright.apiserver.http.server import run

@@ -21,7 +21,7 @@ _SUPPORTED = {
     """,
     "duration": """
         audit-log-batch-max-wait audit-webhook-batch-max-wait audit-webhook-initial-backoff
-        etcd-compaction-interval request-timeout
+        etcd-compaction-interval event-ttl request-timeout
     """,
     "float": """
         audit-log-batch-throttle-qps audit-webhook-batch-throttle-qps
@@ -32,7 +32,7 @@ _SUPPORTED = {
         audit-log-truncate-max-event-size audit-webhook-batch-buffer-size audit-webhook-batch-max-size
         audit-webhook-batch-throttle-burst audit-webhook-truncate-max-batch-size
         audit-webhook-truncate-max-event-size max-mutating-requests-inflight max-requests-inflight
-        min-request-timeout secure-port
+        min-request-timeout secure-port v
     """,
     "list": """
         api-audiences authorization-mode disable-admission-plugins enable-admission-plugins etcd-servers
@@ -45,10 +45,10 @@ _SUPPORTED = {
     "string": """
         advertise-address audit-log-format audit-log-mode audit-log-path audit-log-version
         audit-policy-file audit-webhook-config-file audit-webhook-mode audit-webhook-version
-        bind-address cert-dir client-ca-file etcd-cafile etcd-certfile etcd-keyfile etcd-prefix
-        proxy-client-cert-file proxy-client-key-file requestheader-client-ca-file
-        service-account-signing-key-file service-cluster-ip-range tls-cert-file tls-private-key-file
-        token-auth-file
+        bind-address cert-dir client-ca-file encryption-provider-config etcd-cafile etcd-certfile
+        etcd-keyfile etcd-prefix logging-format proxy-client-cert-file proxy-client-key-file
+        requestheader-client-ca-file service-account-signing-key-file service-cluster-ip-range
+        tls-cert-file tls-min-version tls-private-key-file token-auth-file
     """,
 }
 
@@ -70,7 +70,7 @@ _IGNORED = {
         authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl
         coordinated-leadership-lease-duration coordinated-leadership-renew-deadline
         coordinated-leadership-retry-period etcd-count-metric-poll-period etcd-db-metric-poll-interval
-        etcd-healthcheck-timeout etcd-readycheck-timeout event-ttl kubelet-timeout livez-grace-period
+        etcd-healthcheck-timeout etcd-readycheck-timeout kubelet-timeout livez-grace-period
         log-flush-frequency service-account-max-token-expiration shutdown-delay-duration
         shutdown-watch-termination-grace-period storage-initialization-timeout
     """,
@@ -81,7 +81,7 @@ _IGNORED = {
         apiserver-count default-not-ready-toleration-seconds default-unreachable-toleration-seconds
         default-watch-cache-size delete-collection-workers http2-max-streams-per-connection kubelet-port
         kubelet-read-only-port kubernetes-service-node-port lease-reuse-duration-seconds
-        max-connection-bytes-per-sec v
+        max-connection-bytes-per-sec
     """,
     "list": """
         admission-control cors-allowed-origins disabled-metrics emulated-version etcd-servers-overrides
@@ -96,13 +96,12 @@ _IGNORED = {
         authentication-token-webhook-config-file authentication-token-webhook-version
         authorization-config authorization-policy-file authorization-webhook-config-file
         authorization-webhook-version debug-socket-path egress-selector-config-file
-        encryption-provider-config endpoint-reconciler-type external-hostname
-        kubelet-certificate-authority kubelet-client-certificate kubelet-client-key
-        log-json-info-buffer-size log-text-info-buffer-size logging-format oidc-ca-file oidc-client-id
-        oidc-groups-claim oidc-groups-prefix oidc-issuer-url oidc-username-claim oidc-username-prefix
-        peer-advertise-ip peer-advertise-port peer-ca-file service-account-jwks-uri
-        service-account-signing-endpoint service-node-port-range show-hidden-metrics-for-version
-        storage-backend storage-media-type tls-min-version tracing-config-file vmodule
+        endpoint-reconciler-type external-hostname kubelet-certificate-authority
+        kubelet-client-certificate kubelet-client-key log-json-info-buffer-size
+        log-text-info-buffer-size oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix
+        oidc-issuer-url oidc-username-claim oidc-username-prefix peer-advertise-ip peer-advertise-port
+        peer-ca-file service-account-jwks-uri service-account-signing-endpoint service-node-port-range
+        show-hidden-metrics-for-version storage-backend storage-media-type tracing-config-file vmodule
     """,
 }
 
@@ -134,17 +133,14 @@ SATISFIED: dict[str, tuple[str, ...]] = {
     "enable-logs-handler": ("false",),
     "enable-priority-and-fairness": ("true",),
     "endpoint-reconciler-type": ("lease",),
-    "event-ttl": ("1h", "1h0m0s", "60m"),
     "goaway-chance": ("0",),
     "kubernetes-service-node-port": ("0",),
-    "logging-format": ("text",),
     "profiling": ("false",),
     "service-account-extend-token-expiration": ("true",),
     "service-account-lookup": ("true",),
     "service-node-port-range": ("30000-32767",),
     "shutdown-delay-duration": ("0", "0s"),
     "storage-backend": ("etcd3",),
-    "tls-min-version": ("VersionTLS12",),
     "watch-cache": ("true",),
 }
 """Ignored flags with the values for which no warning is needed."""

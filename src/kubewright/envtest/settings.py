@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,9 @@ from .flags import FlagError, Flags
 from .kube_apiserver_flags import flags_without_effect
 
 DEFAULT_CERT_DIR = "/var/run/kubernetes"
+_TLS_VERSIONS = {"VersionTLS10": "1.2", "VersionTLS11": "1.2", "VersionTLS12": "1.2", "VersionTLS13": "1.3"}
+"""Minimum TLS versions; versions before 1.2 are never accepted."""
+
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False, "": True}
 
 
@@ -24,6 +28,8 @@ class ServerSettings:
     plane: dict[str, Any]
     """Keyword arguments of `ControlPlane`, without the storage."""
     warnings: list[str] = field(default_factory=list)
+    log_level: int = logging.WARNING
+    log_format: str = "text"
 
 
 def translate(flags: Flags) -> ServerSettings:
@@ -72,10 +78,25 @@ def translate(flags: Flags) -> ServerSettings:
         "disable_admission_plugins": flags.strings("disable-admission-plugins"),
         "runtime_config": _runtime_config(flags),
         "audit": _audit(flags),
+        "encryption_provider_config": flags.string("encryption-provider-config") or None,
+        "event_ttl": int(flags.seconds("event-ttl", 3600.0)) if "event-ttl" in flags else None,
         "server_options": _server_options(flags),
         **_certificates(flags, cert_dir),
     }
-    return ServerSettings(etcd=etcd, plane=plane, warnings=warnings)
+    log_format = flags.string("logging-format", "text")
+    if log_format not in ("text", "json"):
+        raise FlagError(f'--logging-format: unsupported log format "{log_format}"; use text or json')
+    return ServerSettings(
+        etcd=etcd, plane=plane, warnings=warnings, log_level=_log_level(flags), log_format=log_format
+    )
+
+
+def _log_level(flags: Flags) -> int:
+    """Return the level of log lines: as with kube-apiserver, `-v=2` is the level for normal operation."""
+    verbosity = flags.integer("v", 0)
+    if verbosity >= 4:
+        return logging.DEBUG
+    return logging.INFO if verbosity >= 2 else logging.WARNING
 
 
 def _port(flags: Flags) -> int:
@@ -100,6 +121,13 @@ def _certificates(flags: Flags, cert_dir: Path) -> dict[str, Any]:
             found[f"{prefix}_key_pair"] = (Path(given[0]), Path(given[1]))
         elif any(given):
             raise FlagError(f"--{settings[0]} and --{settings[1]} must be specified together")
+    version = flags.string("tls-min-version")
+    if version:
+        if version not in _TLS_VERSIONS:
+            raise FlagError(
+                f"--tls-min-version: unknown tls version {version!r}; use VersionTLS12 or VersionTLS13"
+            )
+        found["tls_min_version"] = _TLS_VERSIONS[version]
     found["cert_dir"] = None if "tls_key_pair" in found and "cert-dir" not in flags else cert_dir
     if found["cert_dir"] is not None:
         found["kubeconfig"] = cert_dir / "kubewright.kubeconfig"

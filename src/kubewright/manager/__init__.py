@@ -17,6 +17,7 @@
 - `services`: objects of the program that functions receive by type
 - `settings`: `Settings`; `rbac`: the RBAC rules that an operator requires
 - `installation`: CRDs and webhook configurations during development
+- `trace_feed`: spans and queue samples for the dashboard; `trace_server`: over HTTP
 - `console`: live view of a running operator in a terminal
 """
 

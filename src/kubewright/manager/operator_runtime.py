@@ -407,12 +407,26 @@ def _add_servers(runtime: OperatorRuntime, client: Client) -> None:
         manager.add(
             metrics_server(port=settings.metrics_port, certificates=certificates, authorizer=authorizer)
         )
+    if settings.trace_port is not None:
+        manager.add(_trace_server(operator, manager))
     if has_webhooks(operator):
         server = build_webhook_server(operator, client)
         probes.add_ready_check("webhooks", lambda: _require(server.listening, "not listening yet"))
         manager.add(server)
         if settings.development:
             manager.add(WebhookRegistration(operator, client, server))
+
+
+def _trace_server(operator: Operator, manager: Manager) -> Runnable:
+    from .trace_server import TraceServer
+
+    settings = operator.settings
+    assert settings.trace_port is not None
+    if not settings.trace_token:
+        raise SettingsError(
+            "trace_port requires a token, which the dashboard sends; set KUBEWRIGHT_TRACE_TOKEN"
+        )
+    return TraceServer(manager, operator.name, port=settings.trace_port, token=settings.trace_token)
 
 
 def _check_workers(manager: Manager) -> None:

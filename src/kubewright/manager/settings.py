@@ -73,6 +73,10 @@ class Settings:
     """Name of the webhook Service, for the host names in managed certificates."""
     tracing: bool = False
     """Create OpenTelemetry spans of reconciles, requests and webhooks; requires the extra `tracing`."""
+    trace_port: int | None = None
+    """Port of the trace endpoint for a dashboard, on the loopback interface; `None` disables it."""
+    trace_token: str = field(default="", repr=False)
+    """Token that a dashboard needs to read traces; required with `trace_port`."""
     failure_events: bool = True
     """Record a Warning event about an object when a function for it fails."""
     kinds: dict[AnyKind, KindOptions] = field(default_factory=dict)

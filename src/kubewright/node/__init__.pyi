@@ -6,10 +6,13 @@ from .devices.plugin import Device as Device
 from .devices.plugin import DevicePlugin as DevicePlugin
 from .errors import Aborted as Aborted
 from .errors import FailedPrecondition as FailedPrecondition
+from .errors import Internal as Internal
 from .errors import InvalidArgument as InvalidArgument
 from .errors import OutOfRange as OutOfRange
 from .errors import ResourceExhausted as ResourceExhausted
 from .errors import RPCError as RPCError
+from .errors import Unavailable as Unavailable
+from .errors import Unimplemented as Unimplemented
 from .errors import VolumeExists as VolumeExists
 from .errors import VolumeNotFound as VolumeNotFound
 from .messages import Message as Message

@@ -45,6 +45,8 @@ class SettingOverrides(TypedDict, total=False):
     retry_period: float
     graceful_shutdown_timeout: float
     probe_port: int | None
+    trace_port: int | None
+    trace_token: str
     metrics_port: int | None
     metrics_secure: bool
     metrics_certificates: str

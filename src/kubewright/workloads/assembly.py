@@ -19,6 +19,7 @@ from .pods import PodLister
 
 if TYPE_CHECKING:
     from kubewright.client import Client
+    from kubewright.tracing.source import SpanSource
 
     from .controllers import Component
     from .workloads import Workloads
@@ -39,10 +40,10 @@ INDEXES = {
 """Indexes by kind."""
 
 
-def create_manager(client: Client) -> Manager:
+def create_manager(client: Client, spans: SpanSource) -> Manager:
     """Return the manager whose cache all components share."""
     cluster = Cluster(client, kinds={kind: KindOptions(indexes=indexes) for kind, indexes in INDEXES.items()})
-    return Manager(cluster, handle_signals=False, graceful_shutdown_timeout=SHUTDOWN_TIMEOUT)
+    return Manager(cluster, handle_signals=False, graceful_shutdown_timeout=SHUTDOWN_TIMEOUT, spans=spans)
 
 
 def create_component_manager(workloads: Workloads, component: Component) -> ComponentManager:

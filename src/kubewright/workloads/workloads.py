@@ -11,7 +11,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any, Self
 from .controllers import CLOUD, COMPONENTS, PROGRAMS, Component
 
 if TYPE_CHECKING:
+    from kubewright.controller.manager_protocol import Runnable
     from kubewright.manager.manager import Manager
+    from kubewright.tracing.source import SpanSource
 
     from .cloud.provider import CloudProvider
     from .component_manager import ComponentManager
@@ -183,7 +185,7 @@ class Workloads:
     @property
     def is_idle(self) -> bool:
         """Whether no component has work that is due now: requests, pods to schedule or to start, events."""
-        runnables = self.manager.runnables if self.manager is not None else []
+        runnables = self.runnables
         return not self._starting and all(getattr(each, "is_idle", True) for each in runnables)
 
     async def wait_until_idle(self) -> None:
@@ -259,10 +261,22 @@ class Workloads:
     def _start_manager(self) -> Manager:
         from .assembly import create_manager
 
-        manager = create_manager(self.connection.client("system:kube-controller-manager"))
+        manager = create_manager(self.connection.client("system:kube-controller-manager"), self.spans)
         self._running = asyncio.create_task(manager.run(self._stop), name="workloads")
         self._running.add_done_callback(_log_failure)
         return manager
+
+    @cached_property
+    def spans(self) -> SpanSource:
+        """Spans of the controllers."""
+        from kubewright.tracing.source import SpanSource
+
+        return SpanSource()
+
+    @property
+    def runnables(self) -> list[Runnable]:
+        """The started controllers and other components."""
+        return self.manager.runnables if self.manager is not None else []
 
     def component_manager(self, component: Component) -> ComponentManager:
         """Return the manager of a component."""

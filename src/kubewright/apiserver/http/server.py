@@ -87,6 +87,7 @@ class HTTPSettings(TypedDict, total=False):
     stall_timeout: float
     max_unsent_bytes: int
     http2: bool
+    tls_min_version: ssl.TLSVersion
 
 
 class HTTPServer:
@@ -107,6 +108,7 @@ class HTTPServer:
         stall_timeout: float = STALL_TIMEOUT,
         max_unsent_bytes: int = MAX_UNSENT_BYTES,
         http2: bool = False,
+        tls_min_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2,
     ) -> None:
         """`body_grace`: seconds after which bodies must arrive at a minimum rate. `stall_timeout`: seconds in
         which a client must read the next part of a long response. `max_unsent_bytes`: limit of all long
@@ -138,6 +140,7 @@ class HTTPServer:
         if http2:
             require_http2()
         self.http2 = http2
+        self._tls_min_version = tls_min_version
         self.http2_connections: set[HTTP2Connection] = set()
         self._listener: Listener | None = None
         self._context: ssl.SSLContext | None = None
@@ -225,7 +228,10 @@ class HTTPServer:
         if self.http2:
             listener.http2 = self._serve_http2
         context = self._context = server_context(
-            self.certificate, request_certificates=bool(self.client_authorities), http2=self.http2
+            self.certificate,
+            request_certificates=bool(self.client_authorities),
+            http2=self.http2,
+            minimum_version=self._tls_min_version,
         )
         try:
             self._sockets = await loop.create_server(

@@ -189,14 +189,18 @@ def is_issued_by(certificate: bytes, authority: bytes) -> bool:
 
 
 def server_context(
-    pair: KeyPair, *, request_certificates: bool = False, http2: bool = False
+    pair: KeyPair,
+    *,
+    request_certificates: bool = False,
+    http2: bool = False,
+    minimum_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2,
 ) -> ssl.SSLContext:
-    """Return a TLS 1.2+ context; with `request_certificates`, clients may send one, which is not verified.
+    """Return a TLS context; with `request_certificates`, clients may send one, which is not verified.
 
     With `http2`, clients can negotiate it.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.minimum_version = minimum_version
     context.set_alpn_protocols(["h2", "http/1.1"] if http2 else ["http/1.1"])
     load_key_pair(context, pair)
     if request_certificates:

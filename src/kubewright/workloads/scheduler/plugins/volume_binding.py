@@ -242,19 +242,43 @@ class VolumeBinding(Plugin):
                 "spec": {"claimRef": reference},
             }
             await client.patch(PersistentVolume, merge_patch(change), name=volume.metadata.name or "")
+        selected: list[PersistentVolumeClaim] = []
         for claim in decision.provisions:
-            if (claim.metadata.annotations or {}).get(SELECTED_NODE) != node_name:
-                await client.patch(
-                    PersistentVolumeClaim,
-                    merge_patch({"metadata": {"annotations": {SELECTED_NODE: node_name}}}),
-                    name=claim.metadata.name or "",
-                    namespace=claim.metadata.namespace,
+            if (claim.metadata.annotations or {}).get(SELECTED_NODE) == node_name:
+                selected.append(claim)
+            else:
+                selected.append(
+                    await client.patch(
+                        PersistentVolumeClaim,
+                        merge_patch({"metadata": {"annotations": {SELECTED_NODE: node_name}}}),
+                        name=claim.metadata.name or "",
+                        namespace=claim.metadata.namespace,
+                    )
                 )
         claims = [claim for claim, _ in decision.bindings] + decision.provisions
-        if not await self.handle.wait_for(lambda: self._are_bound(claims), timeout=self._bind_timeout):
+        if not await self.handle.wait_for(
+            lambda: self._are_bound(claims) or bool(self._failed(selected, node_name)),
+            timeout=self._bind_timeout,
+        ):
             return Status(Code.ERROR, "binding volumes: context deadline exceeded")
+        if failed := self._failed(selected, node_name):
+            return Status(Code.ERROR, f'binding volumes: provisioning failed for PVC "{failed}"')
         self.unreserve(state, pod, node_name)
         return None
+
+    def _failed(self, claims: Sequence[PersistentVolumeClaim], node_name: str) -> str:
+        """Return a claim whose provisioner has removed the selected node, so that another one is chosen."""
+        for claim in claims:
+            meta = claim.metadata
+            current = self.handle.lister.get(
+                PersistentVolumeClaim, meta.name or "", namespace=meta.namespace or ""
+            )
+            if current is None or _is_bound(current):
+                continue
+            is_stale = int(current.metadata.resource_version or 0) < int(meta.resource_version or 0)
+            if not is_stale and (current.metadata.annotations or {}).get(SELECTED_NODE) != node_name:
+                return meta.name or ""
+        return ""
 
     def _are_bound(self, claims: Sequence[PersistentVolumeClaim]) -> bool:
         for claim in claims:

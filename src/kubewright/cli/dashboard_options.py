@@ -1,0 +1,89 @@
+"""`--dashboard` of `kubewright run` and `kubewright up`: a dashboard in the same process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from kubewright.client import ClusterConfig
+    from kubewright.controlplane import ControlPlane
+
+
+class AddressPrinter:
+    """Prints the addresses for signing in, and opens the first one if requested."""
+
+    def __init__(self, *, opens: bool = False) -> None:
+        self._opens = opens
+        self._is_first = True
+
+    def __call__(self, address: str) -> None:
+        """Print an address."""
+        if self._is_first:
+            click.echo(f"Dashboard: {address}", err=True)
+            if self._opens:
+                click.launch(address)
+        else:
+            click.echo(f"Dashboard for another browser: {address}", err=True)
+        self._is_first = False
+
+
+@contextlib.asynccontextmanager
+async def operator_dashboard(
+    operator: str, config: ClusterConfig, options: dict[str, Any]
+) -> AsyncIterator[list[Callable[..., Any]]]:
+    """Return the components to add to the manager of an operator: a dashboard, if the options request it."""
+    if not options["dashboard"]:
+        yield []
+        return
+    from kubewright.client import Client
+    from kubewright.dashboard import ClusterName, OperatorDashboard
+
+    async with Client.connect(config, metrics=False) as client:
+
+        def create(manager: Any, recorder: Any) -> OperatorDashboard:
+            return OperatorDashboard(
+                client,
+                manager,
+                operator,
+                port=options["dashboard_port"],
+                cluster=ClusterName(server=config.server, context=context_name(config.source)),
+                on_address=AddressPrinter(),
+            )
+
+        yield [create]
+
+
+async def serve_dashboard(plane: ControlPlane, stop: asyncio.Event, *, port: int) -> None:
+    """Serve the dashboard of a control plane in this process until `stop` is set.
+
+    It shows the reconciles of the workload controllers, which are controllers like those of an operator.
+    """
+    from kubewright.apiserver.in_process import InProcessTransport
+    from kubewright.client import Client
+    from kubewright.dashboard import ClusterName, Dashboard, DashboardError, OperatorDashboard
+
+    client = Client.from_transport(InProcessTransport(plane.server))
+    options: dict[str, Any] = {
+        "port": port,
+        "cluster": ClusterName(server=plane.url, context="kubewright up"),
+        "on_address": AddressPrinter(),
+    }
+    runnable: Dashboard | OperatorDashboard
+    if plane.workloads is not None:
+        runnable = OperatorDashboard(client, plane.workloads, "workload controllers", **options)
+    else:
+        runnable = Dashboard(client, **options)
+    try:
+        await runnable.run(stop)
+    except DashboardError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def context_name(source: str) -> str:
+    """Return the context of a configuration, from the text that describes its source."""
+    return source.rpartition("(context ")[2].rstrip(")") if "(context " in source else source

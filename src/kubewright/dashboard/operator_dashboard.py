@@ -1,0 +1,49 @@
+"""`OperatorDashboard`: the dashboard in the process of an operator, with its spans."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from kubewright.manager.trace_feed import TraceFeed, TraceSource
+
+from .server import Dashboard
+from .traces import TraceStore
+
+if TYPE_CHECKING:
+    from kubewright.client import Client
+
+
+class OperatorDashboard:
+    """Runs a dashboard with the spans of a manager. A runnable of that manager; it also works alone.
+
+    Spans are recorded from the start, so that a page that is opened later shows what happened before.
+    """
+
+    needs_leader = False
+    group = "http"
+    name = "dashboard"
+
+    def __init__(self, client: Client, source: TraceSource, operator: str, **options: Any) -> None:
+        """`client` is not that of the manager, whose reads are cached. `options` are those of `Dashboard`."""
+        self.traces = TraceStore()
+        self.traces.available = True
+        self.traces.operators = [operator]
+        self.dashboard = Dashboard(client, traces=self.traces, **options)
+        self._feed = TraceFeed(source, self.traces.add)
+
+    async def wait_until_started(self) -> None:
+        """Wait until the port is open."""
+        await self.dashboard.wait_until_started()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve and record until `stop` is set."""
+        feeding = asyncio.create_task(self._feed.run(stop))
+        try:
+            await self.dashboard.run(stop)
+        finally:
+            feeding.cancel()
+            await asyncio.gather(feeding, return_exceptions=True)
+
+
+__all__ = ["OperatorDashboard"]

@@ -1,0 +1,95 @@
+"""`TraceFeed`: the spans of a manager, and every second the state of its queues, as plain data.
+
+The dashboard reads it in the process of the operator, or over HTTP from `TraceServer`. Nothing is recorded
+before it runs and after it stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any, Final, Literal, Protocol
+
+from kubewright.controller.controller import Controller
+from kubewright.controller.manager_protocol import Runnable
+from kubewright.tracing.recorder import SpanRecorder
+from kubewright.tracing.source import SpanSource
+
+SAMPLE_SECONDS: Final = 1.0
+MAX_FAILING: Final = 20
+"""Failing requests of a controller in one sample."""
+
+RecordType = Literal["reconcile", "webhook", "queue"]
+TraceCallback = Callable[[RecordType, dict[str, Any]], None]
+
+
+class TraceSource(Protocol):
+    """Components that publish spans: a manager, or the workload controllers of a control plane."""
+
+    @property
+    def spans(self) -> SpanSource:
+        """The spans of the components."""
+
+    @property
+    def runnables(self) -> list[Runnable]:
+        """All components."""
+
+
+class TraceFeed:
+    """Calls a function with each span, and with samples of the queues, while it runs."""
+
+    def __init__(self, source: TraceSource, callback: TraceCallback) -> None:
+        self._source = source
+        self._callback = callback
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Subscribe until `stop` is set."""
+        unsubscribe = self._source.spans.subscribe(SpanRecorder(self._callback))
+        try:
+            while not stop.is_set():
+                self._callback("queue", sample_queues(self._source))
+                try:
+                    async with asyncio.timeout(SAMPLE_SECONDS):
+                        await stop.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            unsubscribe()
+
+
+def controllers_of(runnables: Iterable[Runnable]) -> list[Controller[Any]]:
+    """Return the controllers among the components of a manager, by name."""
+    found = (getattr(each, "controller", each) for each in runnables)
+    return sorted((each for each in found if isinstance(each, Controller)), key=lambda each: each.name)
+
+
+def sample_queues(source: TraceSource) -> dict[str, Any]:
+    """Return the state of all controllers; counts and seconds are totals since the start."""
+    return {
+        "time": time.time() * 1000,
+        "controllers": [_sample(controller) for controller in controllers_of(source.runnables)],
+    }
+
+
+def _sample(controller: Controller[Any]) -> dict[str, Any]:
+    metrics, queue = controller.metrics, controller.queue
+    waited = queue.metrics.waited if queue is not None else None
+    return {
+        "name": controller.name,
+        "workers": metrics.workers,
+        "depth": len(queue) if queue is not None else 0,
+        "waiting": queue.waiting if queue is not None else 0,
+        "active": metrics.active,
+        "reconciles": metrics.reconciles,
+        "errors": metrics.errors,
+        "retries": queue.metrics.retries if queue is not None else 0,
+        "failing": {str(key): text for key, text in islice(controller.failing.items(), MAX_FAILING)},
+        "busySeconds": metrics.seconds.sum,
+        "waitSeconds": waited.sum if waited is not None else 0.0,
+        "started": waited.count if waited is not None else 0,
+    }
+
+
+__all__ = ["TraceFeed", "TraceSource", "controllers_of", "sample_queues"]

@@ -1,0 +1,181 @@
+"""Reconciles, webhook calls and queues of an operator, in the same process and over its trace endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+
+from kubewright import Client, CustomResource, ObjectMeta, Operator, Spec, resource
+from kubewright.client import patches
+from kubewright.dashboard import Dashboard, DashboardError, OperatorDashboard, RemoteTraces, TraceStore
+from kubewright.manager import Manager
+from kubewright.manager.settings import SettingsError
+from kubewright.manager.trace_server import TraceServer
+from kubewright.testing import run_operator
+
+from .conftest import Browser, browse
+
+
+class ToySpec(Spec):
+    size: int = 1
+
+
+@resource(group="traces.example.com", version="v1")
+class Toy(CustomResource[ToySpec, None]):
+    """A toy."""
+
+
+def maker(managers: list[Manager] | None = None) -> Operator:
+    operator = Operator("maker")
+
+    @operator.on_startup
+    async def keep(manager: Manager) -> None:
+        if managers is not None:
+            managers.append(manager)
+
+    @operator.reconcile(Toy)
+    async def reconcile(toy: Toy) -> None:
+        if toy.spec is not None and toy.spec.size > 10:
+            raise RuntimeError("too large")
+
+    @operator.default(Toy)
+    def set_defaults(toy: Toy) -> None:
+        if not toy.metadata.labels:
+            toy.metadata.labels = {"kind": "toy"}
+
+    return operator
+
+
+async def create_toy(client: Client, size: int = 1) -> None:
+    await client.create(Toy(metadata=ObjectMeta(name="a", namespace="default"), spec=ToySpec(size=size)))
+
+
+async def resize(client: Client, size: int) -> None:
+    change = patches.merge_patch({"spec": {"size": size}})
+    await client.patch(Toy, change, name="a", namespace="default")
+
+
+@asynccontextmanager
+async def in_process(client: Client) -> AsyncIterator[Browser]:
+    managers: list[Manager] = []
+    async with run_operator(maker(managers), client):
+        stop = asyncio.Event()
+        made = OperatorDashboard(client, managers[0], "maker")
+        task = asyncio.create_task(made.run(stop))
+        await made.wait_until_started()
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+            browser = Browser(made.dashboard, session)
+            await browser.sign_in()
+            try:
+                yield browser
+            finally:
+                stop.set()
+                await task
+
+
+async def test_spans_of_the_operator_in_this_process(client: Client, eventually: Callable[..., Any]) -> None:
+    async with in_process(client) as browser:
+        info = await browser.get("/api/info")
+        assert info["traces"]
+        assert info["operators"] == ["maker"]
+        async with browser.events("/api/stream?reconciles=1&webhooks=1&queues=1") as events:
+            await create_toy(client, 11)
+            seen: dict[str, Any] = {}
+            async for name, data in events:
+                seen.setdefault(name, data)
+                if {"ready", "reconcile", "webhook", "queue"} <= set(seen):
+                    break
+        assert seen["reconcile"]["name"] == "a"
+        assert seen["webhook"]["kind"] == "Toy"
+        assert seen["queue"]["controllers"][0]["name"] == "toy"
+
+        async def failed() -> Any:
+            return (await browser.get("/api/reconciles?kind=Toy&name=a&errors=1"))["spans"]
+
+        spans = await eventually(failed)
+        assert spans[0]["error"] == "RuntimeError: too large"
+        assert (await browser.get("/api/reconciles?controller=other"))["spans"] == []
+        assert (await browser.get("/api/reconciles"))["controllers"] == ["toy"]
+        webhooks = await browser.get("/api/webhooks?limit=1")
+        assert len(webhooks["spans"]) == 1
+        assert webhooks["paths"] == [webhooks["spans"][0]["path"]]
+
+        async def sampled() -> Any:
+            queues = (await browser.get("/api/queues"))["controllers"]
+            return queues and queues[0]["errors"] and queues[0]
+
+        queue = await eventually(sampled)
+        assert queue["failing"] == {"default/a": "RuntimeError: too large"}
+        lengths = {len(values) for values in queue["series"].values()}
+        assert len(lengths) == 1
+        assert any(rate > 0 for rate in queue["series"]["rate"])
+        assert any(latency for latency in queue["series"]["latency"])
+
+
+async def test_without_an_operator_the_reason_is_given(browser: Browser) -> None:
+    info = await browser.get("/api/info")
+    assert not info["traces"]
+    assert "--operator URL" in info["tracesMessage"]
+    assert await browser.get("/api/reconciles") == {"traces": False, "controllers": [], "spans": []}
+
+
+async def test_spans_over_the_trace_endpoint(client: Client, eventually: Callable[..., Any]) -> None:
+    managers: list[Manager] = []
+    store = TraceStore()
+    async with run_operator(maker(managers), client, trace_port=0, trace_token="secret"):
+        manager = managers[0]
+        (server,) = [each for each in manager.runnables if isinstance(each, TraceServer)]
+        await server.wait_until_started()
+        url = f"http://127.0.0.1:{server.port}"
+        async with aiohttp.ClientSession() as session:
+            for headers in ({}, {"Authorization": "Bearer wrong"}):
+                async with session.get(f"{url}/traces", headers=headers) as response:
+                    assert response.status == 401
+        stop = asyncio.Event()
+        task = asyncio.create_task(RemoteTraces(store, url, "secret").run(stop))
+        await eventually(lambda: store.available)
+        await create_toy(client)
+        await eventually(lambda: store.reconciles()["spans"])
+        assert store.operators == ["maker"]
+        async with browse(Dashboard(client, traces=store)) as browser:
+            assert (await browser.get("/api/info"))["operators"] == ["maker"]
+            assert (await browser.get("/api/reconciles"))["spans"][0]["controller"] == "toy"
+    await eventually(lambda: not store.available)
+    assert "is not connected" in store.message
+    stop.set()
+    await task
+
+
+async def test_the_trace_endpoint_requires_a_token(client: Client) -> None:
+    with pytest.raises(SettingsError, match="KUBEWRIGHT_TRACE_TOKEN"):
+        async with run_operator(maker(), client, trace_port=0):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("url", "token", "problem"),
+    [
+        ("127.0.0.1:8090", "a", "expected a URL"),
+        ("http://operator.example:8090", "a", "without TLS"),
+        ("http://127.0.0.1:8090", "", "requires the token"),
+    ],
+)
+def test_unsafe_operator_addresses_are_rejected(url: str, token: str, problem: str) -> None:
+    with pytest.raises(DashboardError, match=problem):
+        RemoteTraces(TraceStore(), url, token)
+
+
+def test_spans_are_bounded_per_controller() -> None:
+    store = TraceStore()
+    for number in range(2000):
+        store.add("reconcile", {"controller": "busy", "started": number, "error": "", "name": "x"})
+    store.add("reconcile", {"controller": "quiet", "started": -1, "error": "", "name": "y"})
+    found = store.reconciles(limit=5000)
+    assert found["controllers"] == ["busy", "quiet"]
+    assert len(found["spans"]) == 501
+    assert found["spans"][-1]["controller"] == "quiet"
