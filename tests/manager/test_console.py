@@ -45,8 +45,10 @@ async def test_view_shows_queues_errors_and_last_events(
     assert logging.getLogger().handlers == before
     assert "viewed: leader" in text
     (row,) = [line.split() for line in text.splitlines() if "viewed-controller" in line]
-    assert row[2] in ("0/1", "1/1")
-    assert int(row[5]) >= 1
+    assert row[3] in ("0/1", "1/1")
+    assert int(row[6]) >= 1
+    (last,) = [line for line in text.splitlines() if "no luck" in line and "ConfigMap default/a" in line]
+    assert "(list)" in last
     assert "ConfigMap default/a" in text
     assert "Second" in text
     assert "look [here]" in text

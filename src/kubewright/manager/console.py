@@ -1,7 +1,8 @@
 """Live view of a running operator in a terminal.
 
-A table of controllers (queued, active, rate, errors), and below it the latest event of each object. It reads
-the metrics of the controllers and the events of the recorder. Log lines scroll above it.
+A table of controllers (queued, waiting, active, rate, errors), below it the last reconciles with their cause,
+duration and result, and the latest event of each object. It reads the metrics of the controllers, the spans
+of the manager and the events of the recorder. Log lines scroll above it.
 """
 
 from __future__ import annotations
@@ -10,20 +11,25 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict, deque
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from kubewright.controller.controller import Controller
+from kubewright.tracing.spans import ReconcileSpan, Span
 
 from .events import EventRecorder, RecordedEvent
 from .manager import Manager
+from .trace_feed import controllers_of
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.table import Table
 
 REFRESH_SECONDS = 0.5
 RATE_SECONDS = 5.0
 """Seconds over which the reconcile rate is computed."""
 MAX_OBJECTS = 8
+MAX_RECONCILES = 6
 
 
 class ConsoleView:
@@ -39,6 +45,7 @@ class ConsoleView:
         self._recorder = recorder
         self._console = console
         self._samples: dict[str, deque[tuple[float, int]]] = {}
+        self._reconciles = LastReconciles()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Update the display until `stop` is set."""
@@ -46,6 +53,7 @@ class ConsoleView:
 
         root = logging.getLogger()
         others = root.handlers[:]
+        unsubscribe = self._manager.spans.subscribe(self._reconciles)
         root.handlers[:] = [_ConsoleHandler(self._console, handler.formatter) for handler in others]
         try:
             with Live(self.render(), console=self._console, auto_refresh=False, transient=True) as live:
@@ -56,6 +64,7 @@ class ConsoleView:
                     except TimeoutError:
                         continue
         finally:
+            unsubscribe()
             root.handlers[:] = others
 
     def render(self) -> RenderableType:
@@ -67,15 +76,18 @@ class ConsoleView:
         if not self._manager.ready:
             state = "starting"
         work = Table(title=f"{self._title}: {state}", title_justify="left", expand=False, box=None)
-        for heading in ("controller", "queued", "active", "reconciles", "per second", "errors"):
+        headings = ("controller", "queued", "waiting", "active", "reconciles", "per second", "errors")
+        for heading in headings:
             work.add_column(heading, justify="left" if heading == "controller" else "right", style="cyan")
-        for controller in self._controllers():
+        for controller in controllers_of(self._manager.runnables):
             metrics = controller.metrics
-            queued = len(controller.queue) if controller.queue is not None else 0
+            queue = controller.queue
+            queued, waiting = (len(queue), queue.waiting) if queue is not None else (0, 0)
             errors = f"[red]{metrics.errors}[/red]" if metrics.errors else "0"
             work.add_row(
                 controller.name,
                 str(queued),
+                str(waiting),
                 f"{metrics.active}/{metrics.workers}",
                 str(metrics.reconciles),
                 f"{self._rate(controller):.1f}",
@@ -90,11 +102,30 @@ class ConsoleView:
             reason = f"[yellow]{each.reason}[/yellow]" if each.type == "Warning" else each.reason
             row: tuple[Any, ...] = (each.at.strftime("%H:%M:%S"), f"{each.about.kind} {about}", reason)
             events.add_row(*row, each.message.replace("[", r"\["))
-        return Group(work, events) if events.row_count else work
+        tables = [table for table in (work, self._render_reconciles(), events) if table.row_count]
+        return Group(*tables) if tables else work
 
-    def _controllers(self) -> list[Controller[Any]]:
-        found = (getattr(each, "controller", each) for each in self._manager.runnables)
-        return sorted((each for each in found if isinstance(each, Controller)), key=lambda each: each.name)
+    def _render_reconciles(self) -> Table:
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(expand=True, box=None)
+        for heading, width in (
+            ("reconcile", 8),
+            ("object", 28),
+            ("seconds", 8),
+            ("cause", None),
+            ("result", None),
+        ):
+            ratio = 1 if width is None else None
+            table.add_column(heading, overflow="ellipsis", no_wrap=True, width=width, ratio=ratio)
+        for span in self._reconciles.latest():
+            started = datetime.fromtimestamp(span.started).strftime("%H:%M:%S")
+            result = Text(span.error or span.result.replace("_", " "), style="red" if span.error else "")
+            causes = "; ".join(map(str, span.causes))
+            about = f"{span.kind[2]} {span.request}".strip()
+            table.add_row(started, Text(about), f"{span.duration:.3f}", Text(causes), result)
+        return table
 
     def _rate(self, controller: Controller[Any]) -> float:
         now, count = time.monotonic(), controller.metrics.reconciles
@@ -111,6 +142,29 @@ class ConsoleView:
         for each in reversed(self._recorder.recent):
             latest.setdefault((each.about.kind, each.about.namespace, each.about.name), each)
         return list(latest.values())[:MAX_OBJECTS]
+
+
+class LastReconciles:
+    """Subscriber that stores the last reconcile of each object."""
+
+    def __init__(self) -> None:
+        self._spans: OrderedDict[tuple[str, str], ReconcileSpan] = OrderedDict()
+
+    def start(self, span: Span) -> None:
+        """Do nothing: only finished reconciles are shown."""
+
+    def end(self, span: Span) -> None:
+        """Store a reconcile."""
+        if isinstance(span, ReconcileSpan):
+            key = (span.controller, span.request)
+            self._spans.pop(key, None)
+            self._spans[key] = span
+            if len(self._spans) > MAX_RECONCILES:
+                self._spans.popitem(last=False)
+
+    def latest(self) -> list[ReconcileSpan]:
+        """Return the last reconciles, newest first."""
+        return list(reversed(self._spans.values()))
 
 
 class _ConsoleHandler(logging.Handler):
