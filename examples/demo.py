@@ -1,16 +1,19 @@
-"""`make demo`: runs a control plane, an operator and its pods on simulated nodes.
+"""`make demo`: runs a control plane, an operator, a dashboard, and pods on simulated nodes.
 
 It shows how the operator restores its desired state, pods that become ready, a crash and a rollout. It starts
-two processes, `kubewright up` and `kubewright run`, and acts as a client. Each step prints what it does and
-checks the result. With `CI=1`, or without a terminal, the demo exits at the end, with code 0 if
-every step succeeded; otherwise the processes keep running until Ctrl-C.
+three processes, `kubewright up`, `kubewright run` and `kubewright dashboard`, and acts as a client. Each step
+prints what it does and checks the result; owner trees come from the dashboard, whose address it prints. With
+`CI=1`, or without a terminal, the demo exits at the end, with code 0 if every step succeeded; otherwise the
+processes keep running until Ctrl-C.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -18,8 +21,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import yaml
 from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.tree import Tree
 
 sys.path.insert(0, str(Path(__file__).parent / "guestbook"))
 
@@ -48,6 +55,12 @@ class Demo:
         self.processes: dict[str, asyncio.subprocess.Process] = {}
         self.failures = 0
         self.client: Client
+        self.page: Page
+        self.browser_address = ""
+        """Signs in one browser to the dashboard."""
+        self.trace_port = free_port()
+        self.environment = {**os.environ, "KUBEWRIGHT_TRACE_TOKEN": secrets.token_urlsafe()}
+        """The operator and the dashboard share a token."""
 
     async def start(self, name: str, *arguments: str) -> asyncio.subprocess.Process:
         """Start a kubewright command as a process; its output is written to a file."""
@@ -58,6 +71,7 @@ class Demo:
             "kubewright.cli",
             *arguments,
             cwd=HERE,
+            env=self.environment,
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -74,9 +88,35 @@ class Demo:
             "--kubeconfig",
             str(self.kubeconfig),
             "--development",
+            "--trace-port",
+            str(self.trace_port),
             "--log",
             "console",
         )
+
+    async def start_dashboard(self) -> None:
+        """Start the dashboard, and sign in."""
+        await self.start(
+            "dashboard",
+            "dashboard",
+            "--kubeconfig",
+            str(self.kubeconfig),
+            "--operator",
+            f"http://127.0.0.1:{self.trace_port}",
+        )
+        self.page = Page(await self._address("Dashboard: "))
+        await self.page.sign_in()
+        self.browser_address = await self._address("Dashboard for another browser: ")
+        console.print(f"  dashboard: [bold]{self.browser_address}[/]", soft_wrap=True)
+
+    async def _address(self, prefix: str) -> str:
+        """Wait for a line of the dashboard."""
+        async with asyncio.timeout(STEP_TIMEOUT):
+            while True:
+                for line in (self.scratch / "dashboard.log").read_text().splitlines():
+                    if line.startswith(prefix):
+                        return line.removeprefix(prefix)
+                await asyncio.sleep(0.02)
 
     async def stop(self) -> None:
         """Stop the running processes."""
@@ -95,7 +135,7 @@ class Demo:
                     if await condition_met():
                         break
                     reason = "the condition is not met"
-                except (APIError, OSError) as error:
+                except (APIError, OSError, aiohttp.ClientError) as error:
                     reason = str(error)
                 if time.monotonic() - started > STEP_TIMEOUT:
                     self.failures += 1
@@ -120,6 +160,66 @@ class Demo:
         for kind in kinds:
             for line in await table(self.client, kind):
                 console.print(f"    [cyan]{line}[/]")
+
+
+class Page:
+    """Reads the dashboard as its page does."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._session = aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True))
+
+    async def sign_in(self) -> None:
+        """Exchange the token of the address for a session."""
+        async with self._session.get(self._address, allow_redirects=False) as response:
+            if response.status != 303:
+                raise OSError(f"the dashboard returned {response.status}")
+
+    async def get(self, path: str, **query: str) -> Any:
+        """Return the data of a path."""
+        async with self._session.get(self._address.partition("/?")[0] + path, params=query) as response:
+            response.raise_for_status()
+            return await response.json()
+
+    async def nodes(self) -> list[dict[str, Any]]:
+        """Return the owner tree of the Guestbook."""
+        about = {"group": "webapp.my.domain", "kind": "Guestbook", "namespace": "default", "name": "visitors"}
+        nodes: list[dict[str, Any]] = (await self.get("/api/tree", **about))["nodes"]
+        return nodes
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._session.close()
+
+
+HEALTH_COLORS = {"Current": "green", "InProgress": "yellow", "Failed": "red", "Terminating": "yellow"}
+
+
+def draw_tree(nodes: list[dict[str, Any]]) -> Tree:
+    """Return the owner tree with the health of each object."""
+
+    def label(node: dict[str, Any]) -> str:
+        color = HEALTH_COLORS.get(node["health"], "white")
+        message = f" [dim]{escape(node['message'])}[/]" if node["message"] else ""
+        return f"{node['kind']} {node['name']} [{color}]{node['health']}[/]{message}"
+
+    def add(parent: Tree, owner: str) -> None:
+        for node in nodes:
+            if owner in [each["id"] for each in node["owners"]]:
+                add(parent.add(label(node)), node["id"])
+
+    (root,) = [node for node in nodes if not node["owners"]]
+    tree = Tree(label(root))
+    add(tree, root["id"])
+    return tree
+
+
+def free_port() -> int:
+    """Return a port that no process uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 async def table(client: Client, kind: str) -> list[str]:
@@ -147,8 +247,9 @@ async def run_steps(demo: Demo) -> None:
 
     await demo.step("kubewright up: the API server is ready, without Docker or etcd", is_ready)
 
-    console.rule("start an operator")
+    console.rule("start an operator and the dashboard")
     await demo.start_operator()
+    await demo.start_dashboard()
     client = demo.client
     sample = yaml.safe_load((HERE / "sample.yaml").read_text())
 
@@ -179,8 +280,23 @@ async def run_steps(demo: Demo) -> None:
     await demo.step("the controller sets the condition Available", available)
     await demo.show("guestbooks", "deployments", "configmaps")
 
+    async def healthy() -> bool:
+        nodes = await demo.page.nodes()
+        kinds = [node["kind"] for node in nodes if node["health"] == "Current"]
+        return len(kinds) == len(nodes) and kinds.count("Pod") == 3
+
+    async def unhealthy() -> list[dict[str, Any]]:
+        async with asyncio.timeout(STEP_TIMEOUT):
+            while True:
+                nodes = await demo.page.nodes()
+                if any(node["health"] == "InProgress" for node in nodes):
+                    return nodes
+                await asyncio.sleep(0.002)
+
+    await demo.step("the owner tree of the Guestbook in the dashboard is healthy", healthy)
     console.rule("change objects of the operator")
     old = await client.get(Deployment, "visitors", namespace="default")
+    looking = asyncio.create_task(unhealthy())
     await client.delete(Deployment, "visitors", namespace="default")
 
     async def recreated() -> bool:
@@ -188,6 +304,16 @@ async def run_steps(demo: Demo) -> None:
         return new.metadata.uid != old.metadata.uid
 
     await demo.step("delete the Deployment: it is created again", recreated)
+    console.print(Padding(draw_tree(await looking), (0, 0, 0, 4)))
+    await demo.step("the owner tree heals", healthy)
+    console.print(Padding(draw_tree(await demo.page.nodes()), (0, 0, 0, 4)))
+
+    async def explained() -> bool:
+        spans = (await demo.page.get("/api/reconciles", kind="Guestbook", name="visitors"))["spans"]
+        causes = [cause["text"] for span in spans for cause in span["causes"]]
+        return any("Deployment default/visitors deleted" in cause for cause in causes)
+
+    await demo.step("the dashboard shows why it was reconciled: the Deployment was deleted", explained)
     change = patches.merge_patch({"spec": {"replicas": 9}})
     await client.patch(Deployment, change, name="visitors", namespace="default")
     await demo.step("scale the Deployment to 9: it is scaled back to 3", lambda: deployment_has(3))
@@ -308,12 +434,15 @@ async def main() -> int:
                 console.print("  kubectl rollout restart deployment visitors")
                 console.print("  kubectl edit guestbook visitors")
                 console.print("  kubectl delete guestbook visitors   # deletes owned objects as well")
+                console.print(f"  open {demo.browser_address}   # the dashboard", soft_wrap=True)
                 console.print(f"  tail -f {demo.scratch}/operator.log\n\nPress Ctrl-C to stop.")
                 await asyncio.Event().wait()
             return 1 if demo.failures else 0
         finally:
             if hasattr(demo, "client"):
                 await demo.client.aclose()
+            if hasattr(demo, "page"):
+                await demo.page.close()
             await demo.stop()
 
 

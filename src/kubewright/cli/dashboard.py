@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .dashboard_options import AddressPrinter, context_name
+from .dashboard_options import AddressPrinter, context_name, ignore_warning
 
 if TYPE_CHECKING:
     from kubewright.dashboard import Dashboard, RemoteTraces, TraceStore
@@ -79,9 +80,10 @@ async def _serve(config: Any, options: dict[str, Any]) -> None:
     from kubewright.client.rest.retry_policy import RetryPolicy
     from kubewright.dashboard import ClusterName, Dashboard, DashboardError, TraceStore
 
+    gc.set_threshold(50_000, 20, 50)
     # Watches retry by themselves; an unreachable cluster is reported immediately.
     retries = RetryPolicy(transient_attempts=0)
-    async with Client.connect(config, metrics=False, retries=retries) as client:
+    async with Client.connect(config, metrics=False, retries=retries, on_warning=ignore_warning) as client:
         try:
             await client.version()
         except (APIError, ConnectionFailed, CredentialsError, TimeoutError) as error:

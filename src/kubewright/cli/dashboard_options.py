@@ -43,7 +43,7 @@ async def operator_dashboard(
     from kubewright.client import Client
     from kubewright.dashboard import ClusterName, OperatorDashboard
 
-    async with Client.connect(config, metrics=False) as client:
+    async with Client.connect(config, metrics=False, on_warning=ignore_warning) as client:
 
         def create(manager: Any, recorder: Any) -> OperatorDashboard:
             return OperatorDashboard(
@@ -67,7 +67,7 @@ async def serve_dashboard(plane: ControlPlane, stop: asyncio.Event, *, port: int
     from kubewright.client import Client
     from kubewright.dashboard import ClusterName, Dashboard, DashboardError, OperatorDashboard
 
-    client = Client.from_transport(InProcessTransport(plane.server))
+    client = Client.from_transport(InProcessTransport(plane.server), on_warning=ignore_warning)
     options: dict[str, Any] = {
         "port": port,
         "cluster": ClusterName(server=plane.url, context="kubewright up"),
@@ -82,6 +82,10 @@ async def serve_dashboard(plane: ControlPlane, stop: asyncio.Event, *, port: int
         await runnable.run(stop)
     except DashboardError as error:
         raise click.ClickException(str(error)) from None
+
+
+def ignore_warning(text: str) -> None:
+    """Ignore a warning of the API server: the dashboard reads every kind, deprecated ones too."""
 
 
 def context_name(source: str) -> str:
