@@ -25,7 +25,7 @@ from kubewright.controlplane import ControlPlane
 from kubewright.controlplane.identity_lease import IdentityLease
 from kubewright.manager.installation import install_definitions, install_webhooks
 from kubewright.manager.operator_webhooks import build_webhook_server, has_webhooks
-from kubewright.storage import open_storage
+from kubewright.storage.memory import MemoryStorage
 
 from .determinism import EPOCH, Randomness
 from .external import ExternalSystems
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 MAX_RESTARTS = 8
 """Restarts after which a process that keeps ending is not restarted any more."""
+MAINTENANCE_INTERVAL = 3600.0
+"""Virtual seconds between compactions of the store; a shorter interval would only cost time."""
 MAX_RANDOM_LATENCY = 0.02
 """Maximum latency of requests and deliveries with a seed other than 0, in virtual seconds."""
 
@@ -116,10 +118,12 @@ class SimulatedCluster:
     async def start(self) -> None:
         """Start the control plane, install the CRDs and webhooks and create the objects of the setup."""
         loop = self.loop
+        storage = MemoryStorage(clock=lambda: EPOCH + loop.now)
+        storage.maintenance_interval = MAINTENANCE_INTERVAL
         self.plane = plane = ControlPlane(
             port=None,
             auth="always-allow",
-            store=open_storage("memory:", clock=lambda: EPOCH + loop.now),
+            store=storage,
             clock=loop.time,
             rng=self.randomness.stream("server"),
             nodes=self.scenario.nodes or (1 if self.scenario.controllers else 0),

@@ -11,9 +11,10 @@ not sampled. A fault is left out if the run would equal that of another fault:
   after the next write, the second next, ... (`LATER_WRITES`), and one lasts `LONG_SECONDS`. After a restart
   the API server lags: watch events are late, and lists are old where the request allows it.
 - *unobserved*: a gap hides at least two changes of one object; a gap with fewer is a delay (`stale`). It ends
-  after the next change of the object, or after the last one.
+  after the next change of the object, or after the last one, within `MAX_GAP_SECONDS`.
 - *reorder*: a slow request or response matters only if something happens meanwhile: a step, a delivery of
   another object, or a request of another reconcile.
+- *errors*: a watch that is started again although nothing has changed has no faults of its own.
 - *conflict*, *admission*: only for verbs that can get the response.
 
 Faults of Event and Lease writes are left out: no reconcile reads them. `leader` is explored in runs with two
@@ -34,7 +35,9 @@ LATER_WRITES = 3
 LONG_SECONDS = 120.0
 """Duration of a long hold and of an outage."""
 LAG_SECONDS = 30.0
-PAUSE_SECONDS = 20.0
+MAX_GAP_SECONDS = 600.0
+"""Longest time for which a watch is broken."""
+PAUSE_SECONDS = 80.0
 """Longer than the duration of a Lease and the retry period of the other replica."""
 SKEWS: Final = ("300", "-300")
 MARGIN = 0.02
@@ -86,7 +89,8 @@ def unobserved(trace: Trace) -> Iterator[Fault]:
         same = [each for each in deliveries[index + 1 :] if (each.process, _object_of(each)) == key]
         ends = dict.fromkeys(round(each.time - event.time + MARGIN, 3) for each in (*same[:1], *same[-1:]))
         for seconds in ends:
-            yield Fault("gap", event.point, seconds=seconds)
+            if seconds <= MAX_GAP_SECONDS:
+                yield Fault("gap", event.point, seconds=seconds)
 
 
 def conflict(trace: Trace) -> Iterator[Fault]:
@@ -111,10 +115,14 @@ def errors(trace: Trace) -> Iterator[Fault]:
         for name in ("throttled", "internal", "unavailable"):
             yield Fault("error", event.point, name)
         yield Fault("outage", event.point, seconds=LONG_SECONDS)
-    for kind in ("read", "watch"):
-        for event in trace.points(kind):
-            yield Fault("error", event.point, "internal")
-            yield Fault("error", event.point, "unavailable")
+    started: dict[tuple[str, str], int] = {}
+    for event in (*trace.points("read"), *trace.points("watch")):
+        key = (event.process, event.text)
+        if event.kind == "watch" and started.get(key) == event.store_revision:
+            continue
+        started[key] = event.store_revision
+        yield Fault("error", event.point, "internal")
+        yield Fault("error", event.point, "unavailable")
 
 
 def admission(trace: Trace) -> Iterator[Fault]:

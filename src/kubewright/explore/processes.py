@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .streams import WatchStream
 
 LEASE_NAMESPACE = "kube-system"
+LEASE_DURATION = 60.0
+"""Longer than the default, because each renewal of a long scenario costs time."""
 
 
 class OperatorProcess(ProcessState):
@@ -73,6 +75,9 @@ class OperatorProcess(ProcessState):
             tracing=False,
             leader_election=is_replicated,
             leader_election_namespace=LEASE_NAMESPACE,
+            lease_duration=LEASE_DURATION,
+            renew_deadline=LEASE_DURATION * 2 / 3,
+            retry_period=LEASE_DURATION / 4,
             graceful_shutdown_timeout=1.0,
         )
         client = Client.from_transport(OperatorTransport(self), user_agent="operator")

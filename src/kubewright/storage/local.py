@@ -29,10 +29,6 @@ from .contract import (
 )
 from .keyspace import History, Keyspace, KeyspaceWatch
 
-_TICK = 5.0
-"""Seconds between compactions of expired history."""
-
-
 MAX_REQUEST_BYTES = 1024 * 1024 * 3 // 2
 """The default of etcd's `--max-request-bytes`."""
 
@@ -47,6 +43,8 @@ class LocalStorage(Storage):
 
     manages_compaction = True
     shares_values = True
+    maintenance_interval = 5.0
+    """Seconds between compactions of expired history."""
 
     def __init__(
         self,
@@ -192,20 +190,20 @@ class LocalStorage(Storage):
 
     async def _maintain(self) -> None:
         """Delete expired keys and compact history."""
-        next_compaction = self._clock() + _TICK
+        next_compaction = self._clock() + self.maintenance_interval
         while True:
             now = self._clock()
             until = min(next_compaction, self._deadlines[0][0]) if self._deadlines else next_compaction
             self._maintenance_due.clear()
             try:
-                async with asyncio.timeout(min(_TICK, max(0.01, until - now))):
+                async with asyncio.timeout(min(self.maintenance_interval, max(0.01, until - now))):
                     await self._maintenance_due.wait()
             except TimeoutError:
                 pass
             try:
                 await self.expire()
                 if self._clock() >= next_compaction or self._keyspace.overgrown:
-                    next_compaction = self._clock() + _TICK
+                    next_compaction = self._clock() + self.maintenance_interval
                     await self._compact(self._keyspace.compaction_due(self._clock()))
                     self._keyspace.mark(self._clock())
             except StorageError:
