@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from kubewright import Context, CustomResource, ObjectMeta, Operator, Spec, Status, resource
 from kubewright.api.core.v1 import ConfigMap
-from kubewright.explore import ExternalFake, Steps, parse_faults, run_once, scenario
+from kubewright.explore import ExternalFake, Steps, explore, parse_faults, run_once, scenario
+from kubewright.manager import SyncContext
 
 
 class PairSpec(Spec):
@@ -145,3 +147,32 @@ def test_finally_blocks_of_a_killed_process_do_not_run(reference) -> None:
     assert ended
     assert run.final_state["external log ended"] == ["yes"]  # of the restarted process
     assert "external log begun" in run.final_state
+
+
+def make_plain_operator() -> Operator:
+    """The operator with a plain function."""
+    operator = Operator("pairs")
+
+    @operator.reconcile(Pair, owns=(ConfigMap,))
+    def reconcile(pair: Pair, ctx: SyncContext[Pair]) -> None:
+        time.sleep(2)
+        for suffix in ("left", "right"):
+            wanted = ConfigMap(
+                metadata=ObjectMeta(name=f"{pair.name}-{suffix}", namespace=pair.namespace),
+                data={"value": pair.spec.value},
+            )
+            ctx.client.apply(ctx.own(wanted), force=True)
+
+    return operator
+
+
+def test_plain_functions_run_in_virtual_time() -> None:
+    reference = run_once(make_plain_operator, one_pair)
+    assert reference.ok, reference.findings
+    assert reference.uses_threads
+    assert run_once(make_plain_operator, one_pair).trace.text() == reference.trace.text()
+    first = next(reference.trace.points("write"))
+    assert first.time == pytest.approx(4.0, abs=0.1)  # the operator starts at 1 s and sleeps for 2 s
+    result = explore(make_plain_operator, [one_pair], families=["crash"], jobs=2)
+    assert result.ok, [str(each.token) for each in result.violations]
+    assert not result.nondeterministic

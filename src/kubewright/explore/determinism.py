@@ -22,6 +22,7 @@ process. A fault of one process therefore does not change the values that anothe
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import datetime
@@ -37,6 +38,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .loop import PROCESS, VirtualLoop
+from .thread_calls import current_call
 
 EPOCH = datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC).timestamp()
 """Wall clock at virtual time 0, in seconds since the Unix epoch."""
@@ -99,7 +101,10 @@ def _replacements(loop: VirtualLoop, randomness: Randomness) -> list[tuple[Any, 
         return wall_clock(loop)
 
     def sleep(seconds: float) -> None:
-        loop.now += seconds
+        if current_call() is not None:
+            loop.run_from_thread(asyncio.sleep(seconds))
+        else:
+            loop.now += seconds
 
     def get_clock(clock: int) -> float:
         if clock == time.CLOCK_REALTIME:

@@ -168,6 +168,8 @@ class Session:
         """
         run, cluster = self.run, self.run.cluster
         run.reference = reference
+        if reference.uses_threads:
+            return self._explore_from_start(faults, report, is_exhausted)
 
         def on_point(point: str) -> None:
             for fault in faults.get(point, ()):
@@ -175,16 +177,37 @@ class Session:
                     return
                 self._wait(report, self.jobs - 1)
                 if self._fork(fault):
+                    asyncio._set_running_loop(run.loop)  # asyncio forgets the loop in a forked process
                     return
 
         cluster.on_point = on_point
         result = run.execute(())
-        if self._own_pipe >= 0:
-            result.cpu_seconds = process_time()
-            _exit_after(lambda: send(self._own_pipe, _transferable(result, with_trace=not result.ok)))
+        self._exit_in_child(result)
         cluster.on_point = None
         self._wait(report, 0)
         return result.trace.digest()
+
+    def _explore_from_start(
+        self,
+        faults: Mapping[str, Sequence[Fault]],
+        report: Callable[[Run], None],
+        is_exhausted: Callable[[], bool],
+    ) -> str:
+        """Fork each run before its start: a process with threads cannot be forked within a run."""
+        for fault in (each for found in faults.values() for each in found):
+            if is_exhausted():
+                break
+            self._wait(report, self.jobs - 1)
+            if self._fork(fault):
+                self._exit_in_child(self.run.execute((fault,)))
+        self._wait(report, 0)
+        return self.execute(reference=self.run.reference).trace.digest()
+
+    def _exit_in_child(self, result: Run) -> None:
+        """Send the result and end the process, if it was forked for a run."""
+        if self._own_pipe >= 0:
+            result.cpu_seconds = process_time()
+            _exit_after(lambda: send(self._own_pipe, _transferable(result, with_trace=not result.ok)))
 
     def _fork(self, fault: Fault) -> bool:
         """Fork a run with a fault at the current point; return True in the new process."""
@@ -199,7 +222,6 @@ class Session:
             os.close(child.pipe)
         self._children.clear()
         self._own_pipe = writing
-        asyncio._set_running_loop(self.run.loop)  # asyncio forgets the loop in a forked process
         cluster = self.run.cluster
         cluster.on_point = None
         cluster.plan = {fault.point: fault}

@@ -6,7 +6,8 @@ became ready, so a run depends on nothing but its inputs:
 
 - `step` numbers each callback, that is each task switch and each timer; trace events contain it.
 - Tasks and futures hash by their number, so that the order of a set of them is the same in every process.
-- Calls for an executor run in the thread of the loop.
+- Calls for an executor run in the thread of the loop. Plain functions of the operator have a thread, which
+  runs only while the loop waits for it (`thread_calls`).
 - There are no file descriptors. The process can therefore be forked at any point of a run, and parent and
   child continue independently.
 
@@ -25,6 +26,8 @@ from collections.abc import Callable, Coroutine, Generator, Iterable
 from concurrent.futures import Executor
 from contextvars import Context, ContextVar
 from typing import Any, TypeVar
+
+from .thread_calls import ThreadCall, current_call
 
 T = TypeVar("T")
 
@@ -99,6 +102,8 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
         self.max_steps = 0
         """Limit of `step`; 0 means without a limit."""
         self.current: events.Handle | None = None
+        self.uses_threads = False
+        """Whether a plain function has run in a thread; such a process cannot be forked within a run."""
         self._instant = 0
         self._numbers = 0
         self._selector = _NoSelector()
@@ -161,7 +166,7 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
                 self._timer_cancelled_count -= 1
                 continue
             self.timers += 1
-            self._add_ready(timer)
+            self.add_ready(timer)
         if not ready and not scheduled and not self._stopping:
             raise Livelock("no callback is ready and no timer is set")
         for _ in range(len(ready)):
@@ -179,7 +184,8 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
         if self.max_steps and self.step > self.max_steps:
             raise Livelock(f"more than {self.max_steps} task switches in one run")
 
-    def _add_ready(self, handle: events.Handle) -> None:
+    def add_ready(self, handle: events.Handle) -> None:
+        """Run a callback after those that are ready, as `call_soon` does."""
         process: ProcessState | None = handle._context.get(PROCESS)  # type: ignore[attr-defined]
         if process is not None and process.dead:
             process.abandoned.append(handle)
@@ -220,8 +226,12 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Executor | None, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Call a function in the thread of the loop."""
+        """Call a function in the thread of the loop, or for a process of the operator in another one."""
         future = self.create_future()
+        if PROCESS.get() is not None:
+            self.uses_threads = True
+            ThreadCall(self, future, func, args).start()
+            return future
         try:
             result = func(*args)
         except Exception as error:
@@ -229,6 +239,15 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
         else:
             future.set_result(result)
         return future
+
+    def run_from_thread(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine for a thread of `run_in_executor`, and return its result to the thread."""
+        call = current_call()
+        if call is None:
+            coroutine.close()
+            raise RuntimeError("only functions of the operator can use a SyncClient during exploration")
+        result: T = call.run(coroutine)
+        return result
 
     # Simulated processes
 

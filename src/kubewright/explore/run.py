@@ -105,6 +105,8 @@ class Run:
     errors: list[str] = field(default_factory=list)
     """Types of the exceptions that were logged."""
     cpu_seconds: float = 0.0
+    uses_threads: bool = False
+    """Whether the operator has plain functions, which run in threads."""
     state: ClusterState | None = None
     """The final state. Without earlier states if the run was in another Python process."""
     state_at_fault: ClusterState | None = None
@@ -377,6 +379,7 @@ class SimulatedRun:
             requests=cluster.request_count,
             switches=loop.step,
             errors=sorted(set(self.errors)),
+            uses_threads=loop.uses_threads,
             state=state,
             state_at_fault=cluster.state_at_fault,
             lines={} if self._tracer is None else {k: sorted(v) for k, v in self._tracer.lines.items()},

@@ -34,6 +34,11 @@ class EventLoopThread:
         if asyncio._get_running_loop() is self.loop:
             coroutine.close()
             raise RuntimeError("a SyncClient cannot be used inside its own event loop")
+        # A loop that runs one thread at a time does both parts itself.
+        runs = getattr(self.loop, "run_from_thread", None)
+        if runs is not None:
+            result: ResultT = runs(coroutine)
+            return result
         # A loop with a simulated clock waits for threads, unless they wait for the loop.
         waits = getattr(self.loop, "run_for_thread", None)
         awaited: Coroutine[Any, Any, ResultT] = coroutine if waits is None else waits(coroutine)
