@@ -170,7 +170,8 @@ class PodClaims:
         status = claim.status
         reserved = (status.reserved_for if status is not None else None) or []
         kept = [each for each in reserved if await self._is_needed(claim.namespace, each)]
-        if status is not None and len(kept) < len(reserved):
+        is_released = len(kept) < len(reserved)
+        if status is not None and is_released:
             status.reserved_for = kept or None
             if not kept:
                 status.allocation = None
@@ -180,7 +181,8 @@ class PodClaims:
             status.allocation = None
             await self._client.update_status(claim)
         if not kept and (claim.status is None or claim.status.allocation is None):
-            if remove_finalizer(claim, DELETE_PROTECTION):
+            # The scheduler adds the finalizer before it writes the allocation.
+            if (is_released or deleting) and remove_finalizer(claim, DELETE_PROTECTION):
                 await self._client.update(claim)
             await self._delete_unused(claim)
 
