@@ -48,6 +48,7 @@ for example in (
     "memcached",
     "network",
     "platform",
+    "resource_driver",
     "scheduler_extender",
     "scheduler_plugin",
     "static_site",
