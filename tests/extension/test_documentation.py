@@ -13,7 +13,17 @@ from kubewright import Client, ObjectMeta
 from kubewright.api.errors import Forbidden
 from kubewright.testing import RunningApp
 
-PAGE = Path(__file__).parents[2] / "docs" / "api-servers.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "api-servers.md"
+EXAMPLES_PAGE = ROOT / "docs" / "api-server-examples.md"
+
+
+def test_line_counts_of_the_examples() -> None:
+    rows = re.findall(r"^\| \[(\w+)\]\(#[\w-]+\) \|[^|]*\| (\d+) \|", EXAMPLES_PAGE.read_text(), re.MULTILINE)
+    assert len(rows) == 6
+    for name, lines in rows:
+        source = (ROOT / "examples" / name / f"{name}.py").read_text()
+        assert (name, source.count("\n")) == (name, int(lines))
 
 
 @pytest.mark.control_plane(controllers=False)
