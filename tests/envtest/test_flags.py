@@ -86,7 +86,7 @@ def test_durations_have_the_syntax_of_go(text: str, seconds: float | None) -> No
         (["serve"], "unexpected argument 'serve': only flags are accepted"),
         (["--feature-gates=NoSuchGate=true"], "unrecognized feature gate: NoSuchGate"),
         (["--runtime-config=apps/v1=perhaps"], "--runtime-config: invalid value apps/v1=perhaps"),
-        (["--authorization-mode=RBAC,Webhook"], "--authorization-mode: Webhook is not supported"),
+        (["--authorization-mode=ABAC"], "--authorization-mode: ABAC is not supported"),
         (["--tls-cert-file=a.crt"], "--tls-cert-file and --tls-private-key-file must be specified together"),
         (["--tls-min-version=VersionTLS9"], "--tls-min-version: unknown tls version 'VersionTLS9'"),
         (["--logging-format=xml"], '--logging-format: unsupported log format "xml"'),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .access_options import ACCESS_SETTINGS, add_access_options, read_front_proxy, split_list
 from .audit_options import add_audit_options, read_audit_options
 from .dashboard_options import serve_dashboard
 
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
 _FILE = click.Path(dir_okay=False, path_type=Path)
 DEFAULT_NODES = 1
 """Simulated nodes of a control plane with controllers."""
-
-
-def _split_list(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(word.strip() for text in value for word in text.split(",") if word.strip())
 
 
 def _parse_nodes(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | Path:
@@ -58,7 +55,7 @@ def _parse_runtime_config(
     ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]
 ) -> dict[str, bool]:
     found = {}
-    for text in _split_list(ctx, parameter, value):
+    for text in split_list(ctx, parameter, value):
         key, equals, word = text.partition("=")
         if word not in ("true", "false") and equals:
             raise click.BadParameter(f"{text!r}: expected KEY=true or KEY=false, as in api/beta=true")
@@ -67,7 +64,7 @@ def _parse_runtime_config(
 
 
 def _check_network(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    from kubewright.controlplane.plane import parse_service_ranges
+    from kubewright.controlplane.plane_options import parse_service_ranges
 
     try:
         parse_service_ranges(value)
@@ -121,13 +118,6 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     help="Administrator kubeconfig to write.  [default: ./kubeconfig, or next to the SQLite file]",
 )
 @click.option(
-    "--auth",
-    default="rbac",
-    show_default=True,
-    metavar="A,B",
-    help="Authorization modes in order: node, rbac, always-allow, always-deny.",
-)
-@click.option(
     "--controllers/--no-controllers",
     default=True,
     is_eager=True,  # the default of --nodes depends on it
@@ -155,7 +145,7 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
 @click.option(
     "--disable-controllers",
     multiple=True,
-    callback=_split_list,
+    callback=split_list,
     metavar="A,B",
     help="Controllers to disable, with the names of kube-controller-manager; * disables all.",
 )
@@ -170,14 +160,14 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
 @click.option(
     "--disable-admission-plugins",
     multiple=True,
-    callback=_split_list,
+    callback=split_list,
     metavar="A,B",
     help="Admission plugins to disable.",
 )
 @click.option(
     "--enable-admission-plugins",
     multiple=True,
-    callback=_split_list,
+    callback=split_list,
     metavar="A,B",
     help="Admission plugins to enable in addition to the defaults.",
 )
@@ -212,53 +202,6 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     metavar="KEY=BOOL,...",
     help="Built-in API versions to serve, as in api/beta=true,apps/v1=false.",
 )
-@click.option("--token-auth-file", type=_FILE, help='File with lines token,user,uid,"group1,group2".')
-@click.option("--client-ca-file", type=_FILE, help="CA bundle (PEM) for client certificates.")
-@click.option(
-    "--anonymous-auth/--no-anonymous-auth",
-    default=True,
-    help="Whether to allow anonymous requests (system:anonymous).",
-)
-@click.option(
-    "--requestheader-client-ca-file",
-    type=_FILE,
-    help="CA bundle (PEM) for client certificates of front proxies.",
-)
-@click.option(
-    "--requestheader-allowed-names",
-    multiple=True,
-    callback=_split_list,
-    metavar="A,B",
-    help="Common names of front proxy certificates.  [default: all]",
-)
-@click.option(
-    "--requestheader-username-headers",
-    multiple=True,
-    callback=_split_list,
-    metavar="A,B",
-    help="Headers of front proxies with the user name.",
-)
-@click.option(
-    "--requestheader-uid-headers",
-    multiple=True,
-    callback=_split_list,
-    metavar="A,B",
-    help="Headers of front proxies with the user ID.",
-)
-@click.option(
-    "--requestheader-group-headers",
-    multiple=True,
-    callback=_split_list,
-    metavar="A,B",
-    help="Headers of front proxies with the groups.",
-)
-@click.option(
-    "--requestheader-extra-headers-prefix",
-    multiple=True,
-    callback=_split_list,
-    metavar="A,B",
-    help="Prefixes of headers of front proxies with extra user fields.",
-)
 @click.option(
     "--service-cluster-ip-range",
     default="10.0.0.0/24",
@@ -266,23 +209,7 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     callback=_check_network,
     help="CIDR of cluster IPs; for dual-stack services one of each IP family, as A,B.",
 )
-@click.option("--service-account-issuer", default="", help="Issuer of service account tokens.")
-@click.option(
-    "--service-account-key-file",
-    type=_FILE,
-    multiple=True,
-    help="Key file (PEM) to verify service account tokens; can be repeated.",
-)
-@click.option(
-    "--service-account-signing-key-file", type=_FILE, help="Key file (PEM) to sign service account tokens."
-)
-@click.option(
-    "--api-audiences",
-    multiple=True,
-    callback=_split_list,
-    metavar="A,B",
-    help="Audiences of service account tokens.  [default: the issuer]",
-)
+@add_access_options
 @add_audit_options
 @click.option(
     "--encryption-provider-config",
@@ -390,10 +317,10 @@ def _plane(options: dict[str, Any]) -> Any:
     settings = {
         name: options[name]
         for name in (
+            *ACCESS_SETTINGS,
             "bind",
             "port",
             "http2",
-            "auth",
             "controllers",
             "nodes",
             "run_processes",
@@ -404,12 +331,7 @@ def _plane(options: dict[str, Any]) -> Any:
             "enable_admission_plugins",
             "cert_dir",
             "hosts",
-            "token_auth_file",
-            "client_ca_file",
             "service_cluster_ip_range",
-            "service_account_issuer",
-            "service_account_signing_key_file",
-            "api_audiences",
             "webhook_resolve",
             "encryption_provider_config",
             "runtime_config",
@@ -425,7 +347,7 @@ def _plane(options: dict[str, Any]) -> Any:
     from .kubeconfig_file import check_overwrite
 
     check_overwrite(settings["kubeconfig"])
-    settings["front_proxy"] = _front_proxy(options)
+    settings["front_proxy"] = read_front_proxy(options)
     from kubewright.controlplane import ControlPlane
 
     def make() -> ControlPlane:
@@ -466,25 +388,6 @@ def _tls_key_pair(options: dict[str, Any]) -> tuple[Path, Path] | None:
     if (certificate is None) != (key is None):
         raise click.UsageError("--tls-cert-file and --tls-private-key-file must be used together")
     return (certificate, key) if certificate is not None else None
-
-
-def _front_proxy(options: dict[str, Any]) -> Any:
-    path = options["requestheader_client_ca_file"]
-    if path is None:
-        return None
-    from kubewright.controlplane.credentials import read_certificates
-    from kubewright.controlplane.plane import FrontProxy
-
-    given = {
-        "allowed_names": options["requestheader_allowed_names"],
-        "username_headers": options["requestheader_username_headers"],
-        "uid_headers": options["requestheader_uid_headers"],
-        "group_headers": options["requestheader_group_headers"],
-        "extra_prefixes": options["requestheader_extra_headers_prefix"],
-    }
-    return FrontProxy(
-        client_ca=read_certificates(path), **{name: value for name, value in given.items() if value}
-    )
 
 
 async def _serve(make: Any, options: dict[str, Any], started: float) -> None:

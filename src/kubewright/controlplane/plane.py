@@ -18,7 +18,6 @@ import ssl
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -38,7 +37,7 @@ from .access import (
     NodeAuthorizer,
     RBACAuthorizer,
     RuleResolver,
-    parse_modes,
+    read_authorization_settings,
 )
 from .admission import check_names
 from .bootstrap import bootstrap
@@ -54,8 +53,10 @@ from .credentials import (
 )
 from .flow_classifier import FlowClassifier
 from .identity import IdentityReviews, TokenIssuer, TokenlessAuthenticator, TokenRequests, token_invalidity
+from .identity.external_tokens import read_external_tokens
 from .identity_lease import IdentityLease
 from .informers import Informers
+from .plane_options import FrontProxy, parse_service_ranges, require_node_plugins
 from .readiness import Readiness
 from .webhooks import ServiceResolver, WebhookClient
 
@@ -75,38 +76,6 @@ SERVICE_NAMES = (
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrontProxy:
-    """Authenticating proxy that names users in request headers (`--requestheader-...`)."""
-
-    client_ca: bytes
-    allowed_names: tuple[str, ...] = ()
-    username_headers: tuple[str, ...] = ("X-Remote-User",)
-    uid_headers: tuple[str, ...] = ("X-Remote-Uid",)
-    group_headers: tuple[str, ...] = ("X-Remote-Group",)
-    extra_prefixes: tuple[str, ...] = ("X-Remote-Extra-",)
-
-
-def parse_service_ranges(text: str) -> tuple[str, ...]:
-    """Return the ranges of cluster IPs in `A` or `A,B`, of different families; raises `ValueError`."""
-    networks = [ipaddress.ip_network(each.strip()) for each in text.split(",")]
-    if len(networks) > 2:
-        raise ValueError("at most two ranges are possible, one of each IP family")
-    if len(networks) == 2 and networks[0].version == networks[1].version:
-        raise ValueError("two ranges must be of different IP families")
-    return tuple(map(str, networks))
-
-
-def require_node_plugins() -> None:
-    """Raise `ValueError` if the extra `node` is not installed."""
-    from importlib.util import find_spec
-
-    if find_spec("grpc") is None:
-        raise ValueError(
-            "device plug-ins and CSI drivers require grpcio; install it with: pip install 'kubewright[node]'"
-        )
 
 
 class ControlPlane:
@@ -149,6 +118,10 @@ class ControlPlane:
         event_ttl: int | None = None,
         encryption_provider_config: str | Path | None = None,
         audit: AuditOptions | None = None,
+        authentication_config: str | Path | None = None,
+        authentication_token_webhook_config_file: str | Path | None = None,
+        authorization_config: str | Path | None = None,
+        authorization_webhook_config_file: str | Path | None = None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
         server_options: Mapping[str, Any] | None = None,
@@ -161,7 +134,10 @@ class ControlPlane:
             from .encryption import EncryptedStorage
 
             self.storage = EncryptedStorage.from_config(self.storage, encryption_provider_config)
-        self.auth = parse_modes(auth)
+        self.authorization = read_authorization_settings(
+            auth, authorization_config, authorization_webhook_config_file
+        )
+        self.auth = self.authorization.modes
         self.runs_controllers = controllers
         self.nodes = nodes
         """Number of simulated nodes, or the file that describes them; 0 runs no workload components."""
@@ -214,6 +190,10 @@ class ControlPlane:
             (service_account_issuer,) if isinstance(service_account_issuer, str) else service_account_issuer
         )
         self._issuers = tuple(each for each in issuers if each) or ("https://kubernetes.default.svc",)
+        self.external_tokens = read_external_tokens(
+            authentication_config, authentication_token_webhook_config_file, self._issuers
+        )
+        """Authenticators of tokens of other issuers."""
         self._account_keys = [Path(path).read_bytes() for path in service_account_key_files]
         signing = service_account_signing_key_file
         self._signing_key = Path(signing).read_bytes() if signing is not None else b""
@@ -291,8 +271,10 @@ class ControlPlane:
 
     def _authorize(self) -> None:
         authorizers: list[Authorizer] = [PrivilegedGroups()]
-        for mode in self.auth:
-            if mode == "rbac" and self.rules is not None:
+        for mode in self.authorization.authorizers:
+            if not isinstance(mode, str):
+                authorizers.append(mode)
+            elif mode == "rbac" and self.rules is not None:
                 authorizers.append(RBACAuthorizer(self.rules))
             elif mode == "node":
                 authorizers.append(NodeAuthorizer(self.informers))
@@ -395,12 +377,15 @@ class ControlPlane:
                 ),
                 *self.token_files,
                 accounts,
+                *self.external_tokens.authenticators,
                 TokenlessAuthenticator(X509Authenticator(self.client_authorities)),
             ],
-            allow_anonymous=self.anonymous,
+            allow_anonymous=self.external_tokens.allow_anonymous(self.anonymous),
+            anonymous_paths=self.external_tokens.anonymous_paths,
         )
         self._identity.static = self.token_files
         self._identity.accounts = [accounts]
+        self._identity.others = self.external_tokens.authenticators
         self._identity.audiences = self.issuer.audiences
 
     @property
@@ -587,6 +572,8 @@ class ControlPlane:
             await self._parts.pop().stop()
         await self.informers.stop()
         await self.webhook_client.close()
+        await self.authorization.close()
+        await self.external_tokens.close()
         if self.front is not None and self.front._sockets is not None:
             self.front._sockets.close()
         if self.server.started:

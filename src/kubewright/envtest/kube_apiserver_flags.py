@@ -43,6 +43,8 @@ _SUPPORTED = {
         runtime-config
     """,
     "string": """
+        authentication-config authentication-token-webhook-config-file authorization-config
+        authorization-webhook-config-file
         advertise-address audit-log-format audit-log-mode audit-log-path audit-log-version
         audit-policy-file audit-webhook-config-file audit-webhook-mode audit-webhook-version
         bind-address cert-dir client-ca-file encryption-provider-config etcd-cafile etcd-certfile
@@ -92,10 +94,8 @@ _IGNORED = {
         allow-metric-labels oidc-required-claim
     """,
     "string": """
-        admission-control-config-file allow-metric-labels-manifest authentication-config
-        authentication-token-webhook-config-file authentication-token-webhook-version
-        authorization-config authorization-policy-file authorization-webhook-config-file
-        authorization-webhook-version debug-socket-path egress-selector-config-file
+        admission-control-config-file allow-metric-labels-manifest authentication-token-webhook-version
+        authorization-policy-file authorization-webhook-version debug-socket-path egress-selector-config-file
         endpoint-reconciler-type external-hostname kubelet-certificate-authority
         kubelet-client-certificate kubelet-client-key log-json-info-buffer-size
         log-text-info-buffer-size oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix

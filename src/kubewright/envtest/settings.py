@@ -49,11 +49,12 @@ def translate(flags: Flags) -> ServerSettings:
         keyfile=flags.string("etcd-keyfile"),
     )
     modes = flags.strings("authorization-mode") or ["AlwaysAllow"]
-    for mode in modes:
-        if mode in ("ABAC", "Webhook"):
-            raise FlagError(f"--authorization-mode: {mode} is not supported; use Node, RBAC or AlwaysAllow")
+    if "ABAC" in modes:
+        raise FlagError("--authorization-mode: ABAC is not supported; use Node, RBAC or Webhook")
+    if "authorization-config" in flags and "authorization-mode" in flags:
+        raise FlagError("--authorization-config and --authorization-mode cannot be used together")
     anonymous = flags.boolean("anonymous-auth", True)
-    if anonymous and "AlwaysAllow" in modes:
+    if anonymous and "AlwaysAllow" in modes and "authorization-config" not in flags:
         anonymous = False
         if "anonymous-auth" in flags:
             warnings.append("--anonymous-auth is not allowed with the AlwaysAllow authorizer; reset to false")
@@ -65,6 +66,11 @@ def translate(flags: Flags) -> ServerSettings:
         "port": _port(flags),
         "advertise_address": flags.string("advertise-address"),
         "auth": modes,
+        "authorization_config": flags.string("authorization-config") or None,
+        "authorization_webhook_config_file": flags.string("authorization-webhook-config-file") or None,
+        "authentication_config": flags.string("authentication-config") or None,
+        "authentication_token_webhook_config_file": flags.string("authentication-token-webhook-config-file")
+        or None,
         "anonymous": anonymous,
         "token_auth_file": flags.string("token-auth-file") or None,
         "client_ca_file": flags.string("client-ca-file") or None,
@@ -139,7 +145,7 @@ def _front_proxy(flags: Flags) -> Any:
     if not path:
         return None
     from kubewright.controlplane.credentials import read_certificates
-    from kubewright.controlplane.plane import FrontProxy
+    from kubewright.controlplane.plane_options import FrontProxy
 
     given = {
         "allowed_names": flags.strings("requestheader-allowed-names"),

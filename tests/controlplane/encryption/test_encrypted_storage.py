@@ -15,9 +15,9 @@ from kubewright.api.core import v1 as core
 from kubewright.api.errors import APIError
 from kubewright.client import Client
 from kubewright.controlplane import ControlPlane
+from kubewright.controlplane.config_file import ConfigFileError
 from kubewright.controlplane.encryption import (
     EncryptedStorage,
-    EncryptionConfigError,
     load_encryption_config,
 )
 from kubewright.storage import KeyValue, MemoryStorage, Storage
@@ -205,7 +205,7 @@ class TestEncryptedLaws(StorageLaws):
 def test_invalid_configurations_name_the_field(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     path = write_config(tmp_path / "c.yaml", {"identity": {}})
     path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **change}))
-    with pytest.raises(EncryptionConfigError, match=message) as error:
+    with pytest.raises(ConfigFileError, match=message) as error:
         load_encryption_config(path)
     assert str(error.value).startswith(str(path))
     assert KEY not in str(error.value)

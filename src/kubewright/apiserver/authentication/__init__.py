@@ -26,6 +26,13 @@ class Authenticator(Protocol):
         ones."""
 
 
+class TokenAuthenticator(Authenticator, Protocol):
+    """Identifies the user of a bearer token."""
+
+    async def user_of(self, token: str) -> User | None:
+        """Return the user, or `None` for tokens of another type; raises `Unauthorized` for invalid ones."""
+
+
 class AnonymousAuthenticator:
     """Authenticates every request as `system:anonymous`; use it last."""
 
@@ -52,12 +59,20 @@ class AuthenticatorChain:
     """Calls authenticators in order; without a user, the request is anonymous if allowed, otherwise 401.
 
     After one authenticator raises `Unauthorized`, later ones are still called, so that a token that only a
-    later one knows is accepted; if none accepts it, the response is 401.
+    later one knows is accepted; if none accepts it, the response is 401. `anonymous_paths`, if given, are the
+    only paths of anonymous requests.
     """
 
-    def __init__(self, authenticators: Sequence[Authenticator], *, allow_anonymous: bool = True) -> None:
+    def __init__(
+        self,
+        authenticators: Sequence[Authenticator],
+        *,
+        allow_anonymous: bool = True,
+        anonymous_paths: frozenset[str] = frozenset(),
+    ) -> None:
         self.authenticators = list(authenticators)
         self.anonymous = anonymous() if allow_anonymous else None
+        self.anonymous_paths = anonymous_paths
 
     async def authenticate(self, request: HTTPRequest) -> User:
         """Return the user; raises `Unauthorized`."""
@@ -70,9 +85,20 @@ class AuthenticatorChain:
                 continue
             if user is not None:
                 return user.with_group(AUTHENTICATED)
-        if failure is None and self.anonymous is not None and not bearer_token(request):
+        if failure is None and self.anonymous is not None and self._allows_anonymous(request):
             return self.anonymous
         raise Unauthorized("Unauthorized")
 
+    def _allows_anonymous(self, request: HTTPRequest) -> bool:
+        if bearer_token(request):
+            return False
+        return not self.anonymous_paths or request.path in self.anonymous_paths
 
-__all__ = ["AnonymousAuthenticator", "Authenticator", "AuthenticatorChain", "FixedUserAuthenticator"]
+
+__all__ = [
+    "AnonymousAuthenticator",
+    "Authenticator",
+    "AuthenticatorChain",
+    "FixedUserAuthenticator",
+    "TokenAuthenticator",
+]

@@ -39,8 +39,10 @@ class TokenReviewAuthenticator:
     async def authenticate(self, request: HTTPRequest) -> User | None:
         """Return the user of the token."""
         token = bearer_token(request)
-        if not token:
-            return None
+        return await self.user_of(token) if token else None
+
+    async def user_of(self, token: str) -> User:
+        """Return the user of a token; raises `Unauthorized`."""
         now = self.clock()
         known = self._known.get(token)
         if known is None or known[0] < now:

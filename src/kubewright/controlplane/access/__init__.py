@@ -1,9 +1,10 @@
 """Authorization from stored objects: RBAC, kubelets, access reviews.
 
 `RuleResolver` indexes bindings by subject and `RBACAuthorizer` authorizes requests with it; `NodeAuthorizer`
-authorizes kubelets; `parse_modes` parses the authorization modes. `EscalationCheck` rejects roles and
-bindings that grant more than their author has, `ClaimStatusCheck` changes of the status of ResourceClaims.
-`AccessReviews` serves the review kinds.
+authorizes kubelets; `read_authorization_settings` returns the authorizers in order, with webhooks
+(`webhook_authorizer`) of an `AuthorizationConfiguration` file (`authorization_config`). `EscalationCheck`
+rejects roles and bindings that grant more than their author has, `ClaimStatusCheck` changes of the status of
+ResourceClaims. `AccessReviews` serves the review kinds.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from .modes import AlwaysDeny, parse_modes
 from .node_authorizer import NodeAuthorizer
 from .reviews import AccessReviews
 from .rule_resolver import RBACAuthorizer, RuleResolver
+from .settings import AuthorizationSettings, read_authorization_settings
 
 __all__ = [
     "AccessReviews",
     "AlwaysDeny",
+    "AuthorizationSettings",
     "ClaimStatusCheck",
     "EscalationCheck",
     "NodeAuthorizer",
     "RBACAuthorizer",
     "RuleResolver",
     "parse_modes",
+    "read_authorization_settings",
 ]

@@ -7,7 +7,7 @@ from typing import Final
 
 from kubewright.apiserver.authorization import NO_OPINION, AuthorizationAttributes, AuthorizationResult
 
-MODES: Final = ("node", "rbac", "always-allow", "always-deny")
+MODES: Final = ("node", "rbac", "webhook", "always-allow", "always-deny")
 
 
 class AlwaysDeny:
@@ -21,7 +21,7 @@ class AlwaysDeny:
 def parse_modes(modes: str | Iterable[str]) -> tuple[str, ...]:
     """Return the modes of a comma-separated text or of several names; raise `ValueError`.
 
-    The names of kube-apiserver are accepted, too: `Node`, `RBAC`, `AlwaysAllow`, `AlwaysDeny`.
+    The names of kube-apiserver are accepted, too: `Node`, `RBAC`, `Webhook`, `AlwaysAllow`, `AlwaysDeny`.
     """
     names = [name.strip() for name in (modes.split(",") if isinstance(modes, str) else modes)]
     known = {mode.replace("-", ""): mode for mode in MODES}

@@ -1,6 +1,5 @@
-from .config import EncryptionConfigError as EncryptionConfigError
 from .config import EncryptionRules as EncryptionRules
 from .config import load_encryption_config as load_encryption_config
 from .storage import EncryptedStorage as EncryptedStorage
 
-__all__ = ["EncryptedStorage", "EncryptionConfigError", "EncryptionRules", "load_encryption_config"]
+__all__ = ["EncryptedStorage", "EncryptionRules", "load_encryption_config"]

@@ -20,10 +20,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import msgspec
-import yaml
-
-from kubewright.api.times import duration_nanoseconds
+from kubewright.controlplane.config_file import (
+    ConfigFileError,
+    ConfigStruct,
+    naming_file,
+    positive_seconds,
+    read_config_file,
+)
 
 from .providers import (
     AESCBCProvider,
@@ -34,8 +37,6 @@ from .providers import (
     SecretboxProvider,
 )
 
-_API_VERSION: Final = "apiserver.config.k8s.io/v1"
-_KIND: Final = "EncryptionConfiguration"
 _AES_SIZES: Final = (16, 24, 32)
 _KEYED: Final[Mapping[str, tuple[Callable[[str, bytes], Provider], tuple[int, ...]]]] = {
     "aescbc": (AESCBCProvider, _AES_SIZES),
@@ -44,27 +45,22 @@ _KEYED: Final[Mapping[str, tuple[Callable[[str, bytes], Provider], tuple[int, ..
 }
 _PROVIDERS: Final = (*_KEYED, "identity", "kms")
 _NOT_RESOURCES: Final = ("apiserveripinfo", "serviceipallocations", "servicenodeportallocations")
-_MAX_BYTES: Final = 1024 * 1024
 
 
-class EncryptionConfigError(ValueError):
-    """The configuration is not valid; the message names the file and the field."""
-
-
-class _Key(msgspec.Struct, forbid_unknown_fields=True):
+class _Key(ConfigStruct, frozen=True):
     name: str = ""
     secret: str = ""
 
 
-class _Keys(msgspec.Struct, forbid_unknown_fields=True):
+class _Keys(ConfigStruct, frozen=True):
     keys: list[_Key] = []
 
 
-class _Identity(msgspec.Struct, forbid_unknown_fields=True):
+class _Identity(ConfigStruct, frozen=True):
     pass
 
 
-class _KMS(msgspec.Struct, forbid_unknown_fields=True, rename={"api_version": "apiVersion"}):
+class _KMS(ConfigStruct, frozen=True):
     name: str = ""
     endpoint: str = ""
     api_version: str = "v1"
@@ -72,7 +68,7 @@ class _KMS(msgspec.Struct, forbid_unknown_fields=True, rename={"api_version": "a
     cachesize: int | None = None
 
 
-class _ProviderEntry(msgspec.Struct, forbid_unknown_fields=True):
+class _ProviderEntry(ConfigStruct, frozen=True):
     aescbc: _Keys | None = None
     aesgcm: _Keys | None = None
     secretbox: _Keys | None = None
@@ -80,14 +76,12 @@ class _ProviderEntry(msgspec.Struct, forbid_unknown_fields=True):
     kms: _KMS | None = None
 
 
-class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+class _Entry(ConfigStruct, frozen=True):
     resources: list[str] = []
     providers: list[_ProviderEntry] = []
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True, rename={"api_version": "apiVersion"}):
-    api_version: str = ""
-    kind: str = ""
+class _File(ConfigStruct, frozen=True):
     resources: list[_Entry] = []
 
 
@@ -115,42 +109,22 @@ class EncryptionRules:
 
 
 def load_encryption_config(path: str | Path) -> EncryptionRules:
-    """Read a configuration file; raises `EncryptionConfigError`."""
-    try:
-        text = Path(path).read_bytes()
-    except OSError as error:
-        raise EncryptionConfigError(
-            f"cannot read the encryption configuration {path}: {error.strerror}"
-        ) from None
-    try:
-        if len(text) > _MAX_BYTES:
-            raise EncryptionConfigError(f"the file has more than {_MAX_BYTES} bytes")
-        return _rules(msgspec.convert(yaml.safe_load(text), _File))
-    except yaml.YAMLError as error:
-        raise EncryptionConfigError(f"{path}: not valid YAML: {error}") from None
-    except (EncryptionConfigError, msgspec.ValidationError, ImportError) as error:
-        raise EncryptionConfigError(f"{path}: {error}") from None
-
-
-def _rules(file: _File) -> EncryptionRules:
-    if (file.api_version, file.kind) != (_API_VERSION, _KIND):
-        raise EncryptionConfigError(
-            f"apiVersion and kind are {file.api_version!r} and {file.kind!r}, "
-            f"not {_API_VERSION!r} and {_KIND!r}"
-        )
-    if not file.resources:
-        raise EncryptionConfigError("resources: at least one entry is required")
-    names: set[str] = set()
-    chains = []
-    for index, entry in enumerate(file.resources):
-        at = f"resources[{index}]"
-        chains.append((_resources(entry, f"{at}.resources"), _chain(entry, f"{at}.providers", names)))
-    return EncryptionRules(chains)
+    """Read a configuration file; raises `ConfigFileError`."""
+    file = read_config_file(path, "EncryptionConfiguration", _File)
+    with naming_file(path):
+        if not file.resources:
+            raise ConfigFileError("resources: at least one entry is required")
+        names: set[str] = set()
+        chains = []
+        for index, entry in enumerate(file.resources):
+            at = f"resources[{index}]"
+            chains.append((_resources(entry, f"{at}.resources"), _chain(entry, f"{at}.providers", names)))
+        return EncryptionRules(chains)
 
 
 def _resources(entry: _Entry, at: str) -> list[_GroupResource]:
     if not entry.resources:
-        raise EncryptionConfigError(f"{at}: at least one resource is required")
+        raise ConfigFileError(f"{at}: at least one resource is required")
     found: list[_GroupResource] = []
     for index, text in enumerate(entry.resources):
         reason = _resource_error(text)
@@ -161,7 +135,7 @@ def _resources(entry: _Entry, at: str) -> list[_GroupResource]:
         elif any(_overlap(parsed, other) for other in found):
             reason = "another entry of this list already includes it"
         if reason:
-            raise EncryptionConfigError(f"{at}[{index}]: {text!r}: {reason}")
+            raise ConfigFileError(f"{at}[{index}]: {text!r}: {reason}")
         found.append(parsed)
     return found
 
@@ -192,14 +166,14 @@ def _overlap(one: _GroupResource, other: _GroupResource) -> bool:
 
 def _chain(entry: _Entry, at: str, kms_names: set[str]) -> ProviderChain:
     if not entry.providers:
-        raise EncryptionConfigError(f"{at}: at least one provider is required")
+        raise ConfigFileError(f"{at}: at least one provider is required")
     providers: list[Provider] = []
     for index, each in enumerate(entry.providers):
         here = f"{at}[{index}]"
         chosen = [name for name in _PROVIDERS if getattr(each, name) is not None]
         if len(chosen) != 1:
             problem = "has several providers; write one per list element" if chosen else "has no provider"
-            raise EncryptionConfigError(f"{here}: {problem} ({', '.join(_PROVIDERS)})")
+            raise ConfigFileError(f"{here}: {problem} ({', '.join(_PROVIDERS)})")
         if each.identity is not None:
             providers.append(IdentityProvider())
         elif each.kms is not None:
@@ -212,43 +186,43 @@ def _chain(entry: _Entry, at: str, kms_names: set[str]) -> ProviderChain:
 def _keyed(kind: str, keys: _Keys, at: str) -> Iterable[Provider]:
     make, sizes = _KEYED[kind]
     if not keys.keys:
-        raise EncryptionConfigError(f"{at}: at least one key is required")
+        raise ConfigFileError(f"{at}: at least one key is required")
     for index, key in enumerate(keys.keys):
         here = f"{at}[{index}]"
         if not key.name:
-            raise EncryptionConfigError(f"{here}.name: a key needs a name")
+            raise ConfigFileError(f"{here}.name: a key needs a name")
         try:
             secret = base64.b64decode(key.secret, validate=True)
         except (binascii.Error, ValueError):
-            raise EncryptionConfigError(f"{here}.secret: the secret is not valid base64") from None
+            raise ConfigFileError(f"{here}.secret: the secret is not valid base64") from None
         if len(secret) not in sizes:
             expected = " or ".join(map(str, sizes))
-            raise EncryptionConfigError(
+            raise ConfigFileError(
                 f"{here}.secret: the secret has {len(secret)} bytes, not {expected}; "
                 "create one with: head -c 32 /dev/urandom | base64"
             )
-        yield make(key.name, secret)
+        try:
+            yield make(key.name, secret)
+        except ImportError as error:
+            raise ConfigFileError(f"{at}: {error}") from None
 
 
 def _kms(config: _KMS, at: str, names: set[str]) -> Provider:
     if config.api_version != "v2":
-        raise EncryptionConfigError(f"{at}.apiVersion: {config.api_version!r} is not supported; use 'v2'")
+        raise ConfigFileError(f"{at}.apiVersion: {config.api_version!r} is not supported; use 'v2'")
     if config.cachesize is not None:
-        raise EncryptionConfigError(f"{at}.cachesize: it is not a field of v2")
+        raise ConfigFileError(f"{at}.cachesize: it is not a field of v2")
     if not config.name or ":" in config.name:
-        raise EncryptionConfigError(f"{at}.name: {config.name!r} must not be empty or contain ':'")
+        raise ConfigFileError(f"{at}.name: {config.name!r} must not be empty or contain ':'")
     if config.name in names:
-        raise EncryptionConfigError(f"{at}.name: {config.name!r} is the name of another KMS provider")
+        raise ConfigFileError(f"{at}.name: {config.name!r} is the name of another KMS provider")
     names.add(config.name)
     scheme, _, socket = config.endpoint.partition("://")
     if scheme != "unix" or not socket:
-        raise EncryptionConfigError(f"{at}.endpoint: {config.endpoint!r} is not unix:///PATH")
+        raise ConfigFileError(f"{at}.endpoint: {config.endpoint!r} is not unix:///PATH")
+    timeout = positive_seconds(config.timeout, f"{at}.timeout")
     try:
-        timeout = duration_nanoseconds(config.timeout) / 1e9
-    except ValueError:
-        timeout = 0.0
-    if timeout <= 0:
-        raise EncryptionConfigError(f"{at}.timeout: {config.timeout!r} is not a positive duration such as 3s")
-    from .kms import KMSProvider
-
+        from .kms import KMSProvider
+    except ImportError as error:
+        raise ConfigFileError(f"{at}: {error}") from None
     return KMSProvider(config.name, socket, timeout)

@@ -50,7 +50,7 @@ class EncryptedStorage(Storage):
 
     @classmethod
     def from_config(cls, inner: Storage, path: str | Path) -> Self:
-        """Return the encrypted storage of a configuration file; raises `EncryptionConfigError`."""
+        """Return the encrypted storage of a configuration file; raises `ConfigFileError`."""
         return cls(inner, load_encryption_config(path), resource_finder(STORAGE_PREFIX))
 
     async def open(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from kubewright.api.errors import BadRequest, Unauthorized
 from kubewright.api.field_errors import quote
+from kubewright.apiserver.authentication import TokenAuthenticator
 from kubewright.apiserver.authentication.serviceaccount import ServiceAccountAuthenticator, TokenInvalidated
 from kubewright.apiserver.authentication.tokens import StaticTokenAuthenticator
 from kubewright.apiserver.authentication.user import AUTHENTICATED, User
@@ -23,6 +24,7 @@ class IdentityReviews:
     def __init__(self) -> None:
         self.static: Sequence[StaticTokenAuthenticator] = ()
         self.accounts: Sequence[ServiceAccountAuthenticator] = ()
+        self.others: Sequence[TokenAuthenticator] = ()
         self.audiences: tuple[str, ...] = ()
 
     @property
@@ -64,10 +66,7 @@ class IdentityReviews:
         for table in self.static:
             user = table.user(token)
             if user is not None:
-                heard = tuple(each for each in audiences if each in self.audiences)
-                if audiences and not heard:
-                    raise Unauthorized("invalid bearer token")
-                return user, heard
+                return user, self._own_audiences(audiences)
         if token.count(".") == 2:
             for accounts in self.accounts:
                 claims = accounts.verify(token, ())
@@ -84,7 +83,25 @@ class IdentityReviews:
                 user = await accounts.user_of(token, ())
                 assert user is not None
                 return user, heard
+        failure: Unauthorized | None = None
+        for authenticator in self.others:
+            try:
+                user = await authenticator.user_of(token)
+            except Unauthorized as error:
+                failure = error
+                continue
+            if user is not None:
+                return user, self._own_audiences(audiences)
+        if failure is not None:
+            raise failure
         return None
+
+    def _own_audiences(self, audiences: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the requested audiences of a token that is for this server."""
+        own = tuple(each for each in audiences if each in self.audiences)
+        if audiences and not own:
+            raise Unauthorized("invalid bearer token")
+        return own
 
     async def own(self, call: SubresourceRequest) -> Object:
         """Return the attributes of the requesting user."""

@@ -1,0 +1,63 @@
+"""Which authorizers a control plane uses, in order: modes and webhooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .modes import parse_modes
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.kubeconfig_webhook import KubeconfigWebhook
+
+    from .webhook_authorizer import WebhookAuthorizer
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationSettings:
+    """Modes and webhooks, in order."""
+
+    authorizers: Sequence[str | WebhookAuthorizer]
+    connections: Sequence[KubeconfigWebhook] = ()
+    """Connections of the webhooks."""
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The authorizers that are not webhooks."""
+        return tuple(each for each in self.authorizers if isinstance(each, str))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        for connection in self.connections:
+            await connection.close()
+
+
+def read_authorization_settings(
+    modes: str | Iterable[str],
+    config: str | Path | None = None,
+    webhook_config_file: str | Path | None = None,
+) -> AuthorizationSettings:
+    """Return the settings of an `AuthorizationConfiguration` file, or of modes; raises `ValueError`.
+
+    The mode `webhook` requires a kubeconfig file with the URL of the webhook.
+    """
+    if config is not None:
+        if webhook_config_file is not None:
+            raise ValueError("an authorization configuration names its webhooks; omit the webhook file")
+        from .authorization_config import load_authorization_config
+
+        return load_authorization_config(config)
+    parsed = parse_modes(modes)
+    if ("webhook" in parsed) != (webhook_config_file is not None):
+        raise ValueError("the authorization mode webhook and a webhook config file require each other")
+    if webhook_config_file is None:
+        return AuthorizationSettings(parsed)
+    from kubewright.apiserver.kubeconfig_webhook import KubeconfigWebhook
+
+    from .webhook_authorizer import WebhookAuthorizer
+
+    connection = KubeconfigWebhook(webhook_config_file)
+    webhook = WebhookAuthorizer("default", connection.review)
+    return AuthorizationSettings([webhook if mode == "webhook" else mode for mode in parsed], [connection])

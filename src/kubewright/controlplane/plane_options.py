@@ -1,0 +1,41 @@
+"""Values and checks of options of `ControlPlane`."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontProxy:
+    """Authenticating proxy that names users in request headers (`--requestheader-...`)."""
+
+    client_ca: bytes
+    allowed_names: tuple[str, ...] = ()
+    username_headers: tuple[str, ...] = ("X-Remote-User",)
+    uid_headers: tuple[str, ...] = ("X-Remote-Uid",)
+    group_headers: tuple[str, ...] = ("X-Remote-Group",)
+    extra_prefixes: tuple[str, ...] = ("X-Remote-Extra-",)
+
+
+def parse_service_ranges(text: str) -> tuple[str, ...]:
+    """Return the ranges of cluster IPs in `A` or `A,B`, of different families; raises `ValueError`."""
+    networks = [ipaddress.ip_network(each.strip()) for each in text.split(",")]
+    if len(networks) > 2:
+        raise ValueError("at most two ranges are possible, one of each IP family")
+    if len(networks) == 2 and networks[0].version == networks[1].version:
+        raise ValueError("two ranges must be of different IP families")
+    return tuple(map(str, networks))
+
+
+def require_node_plugins() -> None:
+    """Raise `ValueError` if the extra `node` is not installed."""
+    from importlib.util import find_spec
+
+    if find_spec("grpc") is None:
+        raise ValueError(
+            "device plug-ins and CSI drivers require grpcio; install it with: pip install 'kubewright[node]'"
+        )
+
+
+__all__ = ["FrontProxy", "parse_service_ranges", "require_node_plugins"]
