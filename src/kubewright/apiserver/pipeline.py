@@ -67,6 +67,8 @@ class RequestPipeline:
         except BaseException:
             if request.audit is not None:
                 request.audit.close_early()
+            if request.span is not None and server.tracer is not None:
+                server.tracer.end(request.span, None)
             raise
         finally:
             self.active -= 1
@@ -74,6 +76,8 @@ class RequestPipeline:
                 self._idle.set()
         if server.auditor is not None:
             await server.auditor.respond(request, info, response)
+        if request.span is not None and server.tracer is not None:
+            server.tracer.end(request.span, response)
         headers = response.headers
         headers["Audit-Id"] = request.audit_id
         headers.setdefault("Cache-Control", "no-cache, private")
@@ -144,6 +148,8 @@ class RequestPipeline:
             if user is None:
                 raise Unauthorized("Unauthorized")
             request.user = user
+        if server.tracer is not None:
+            request.span = server.tracer.begin(request, info)
         if server.auditor is not None:
             await server.auditor.receive(request, info)
         if server.impersonation and is_impersonating(request):

@@ -45,6 +45,7 @@ from .watch.dispatcher import EventDispatcher
 if TYPE_CHECKING:
     from .audit import Auditor
     from .flow_control import FlowControl
+    from .tracing import RequestTracer
 
 logger = logging.getLogger("kubewright.apiserver")
 
@@ -82,6 +83,7 @@ class APIServer:
         slow_request: float = 1.0,
         impersonation: bool = True,
         auditor: Auditor | None = None,
+        tracer: RequestTracer | None = None,
     ) -> None:
         self.storage = storage
         self.authenticator: Authenticator | AuthenticatorChain = authenticator or AuthenticatorChain([])
@@ -104,6 +106,8 @@ class APIServer:
         self.impersonation = impersonation
         self.auditor = auditor
         """Records requests, if set before `start`."""
+        self.tracer = tracer
+        """Creates spans of requests, if set before `start`."""
         self.classify: Callable[[User, RequestInfo], Mapping[str, str]] | None = None
         """Returns headers of responses to authenticated requests: those of priority and fairness."""
         self.flow_control: FlowControl | None = None
@@ -239,6 +243,8 @@ class APIServer:
                 self.auditor.router = self.router
                 self.metrics.registry.register(self.auditor)
                 await self.auditor.start()
+            if self.tracer is not None:
+                await self.tracer.start()
             for hook in self._start_hooks:
                 await hook()
         except BaseException:
@@ -257,6 +263,8 @@ class APIServer:
             )
         if self.auditor is not None:
             await self.auditor.stop()
+        if self.tracer is not None:
+            await self.tracer.stop()
         if self._compactor is not None:
             self._compactor.cancel()
             await asyncio.gather(self._compactor, return_exceptions=True)

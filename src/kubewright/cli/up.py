@@ -212,6 +212,9 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
 @add_access_options
 @add_audit_options
 @click.option(
+    "--tracing-config-file", type=_FILE, help="TracingConfiguration file: the collector of spans of requests."
+)
+@click.option(
     "--encryption-provider-config",
     type=_FILE,
     help="EncryptionConfiguration file: which resources are encrypted in storage, and with which keys.",
@@ -335,6 +338,7 @@ def _plane(options: dict[str, Any]) -> Any:
             "webhook_resolve",
             "encryption_provider_config",
             "runtime_config",
+            "tracing_config_file",
             "store",
         )
     }

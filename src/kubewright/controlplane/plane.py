@@ -122,6 +122,7 @@ class ControlPlane:
         authentication_token_webhook_config_file: str | Path | None = None,
         authorization_config: str | Path | None = None,
         authorization_webhook_config_file: str | Path | None = None,
+        tracing_config_file: str | Path | None = None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
         server_options: Mapping[str, Any] | None = None,
@@ -210,6 +211,10 @@ class ControlPlane:
             self.server.health.add("kms-providers", self.storage.check_health)
         if audit is not None:
             self.server.auditor = audit.auditor()
+        if tracing_config_file is not None:
+            from kubewright.apiserver.tracing import RequestTracer, TracingConfiguration
+
+            self.server.tracer = RequestTracer(TracingConfiguration.from_file(tracing_config_file))
         self.service_resolver = ServiceResolver(self.server, self.webhook_resolve)
         self.webhook_client = WebhookClient(self.service_resolver)
         self.front: HTTPServer | None = None

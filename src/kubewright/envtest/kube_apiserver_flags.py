@@ -50,7 +50,7 @@ _SUPPORTED = {
         bind-address cert-dir client-ca-file encryption-provider-config etcd-cafile etcd-certfile
         etcd-keyfile etcd-prefix logging-format proxy-client-cert-file proxy-client-key-file
         requestheader-client-ca-file service-account-signing-key-file service-cluster-ip-range
-        tls-cert-file tls-min-version tls-private-key-file token-auth-file
+        tls-cert-file tls-min-version tls-private-key-file token-auth-file tracing-config-file
     """,
 }
 
@@ -101,7 +101,7 @@ _IGNORED = {
         log-text-info-buffer-size oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix
         oidc-issuer-url oidc-username-claim oidc-username-prefix peer-advertise-ip peer-advertise-port
         peer-ca-file service-account-jwks-uri service-account-signing-endpoint service-node-port-range
-        show-hidden-metrics-for-version storage-backend storage-media-type tracing-config-file vmodule
+        show-hidden-metrics-for-version storage-backend storage-media-type vmodule
     """,
 }
 

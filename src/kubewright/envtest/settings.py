@@ -86,6 +86,7 @@ def translate(flags: Flags) -> ServerSettings:
         "audit": _audit(flags),
         "encryption_provider_config": flags.string("encryption-provider-config") or None,
         "event_ttl": int(flags.seconds("event-ttl", 3600.0)) if "event-ttl" in flags else None,
+        "tracing_config_file": flags.string("tracing-config-file") or None,
         "server_options": _server_options(flags),
         **_certificates(flags, cert_dir),
     }

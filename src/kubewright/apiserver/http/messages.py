@@ -20,6 +20,7 @@ from kubewright.api.errors import APIError, RequestEntityTooLarge
 if TYPE_CHECKING:
     from kubewright.apiserver.audit.auditor import RequestAudit
     from kubewright.apiserver.authentication.user import User
+    from kubewright.apiserver.tracing.otlp import SpanRecord
 
     from .request_info import RequestInfo
 
@@ -117,6 +118,7 @@ class HTTPRequest:
         "query",
         "raw_path",
         "remote",
+        "span",
         "user",
         "warnings",
     )
@@ -152,6 +154,8 @@ class HTTPRequest:
         self.remote = remote
         self.native = native
         self.audit_id = ""
+        self.span: SpanRecord | None = None
+        """The span of the request, if it is traced."""
         self.audit: RequestAudit | None = None
         """The audit of the request, if an audit policy selects it."""
         self.deadline: float | None = None

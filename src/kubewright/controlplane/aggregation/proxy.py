@@ -73,6 +73,9 @@ class Proxy:
         headers = forwarded_headers(request.headers) + identity_headers(request.user)
         if request.remote:
             headers.append(("X-Forwarded-For", request.remote))
+        if request.span is not None:
+            headers = [pair for pair in headers if pair[0].lower() != "traceparent"]
+            headers.append(("Traceparent", request.span.context.traceparent))
         headers.append(("Audit-Id", request.audit_id))
         return [
             pair

@@ -28,6 +28,7 @@ import yaml
 from kubewright.api.errors import APIError, from_response
 from kubewright.apiserver.encoding.json_errors import json_error
 from kubewright.apiserver.encoding.yaml import load_yaml
+from kubewright.apiserver.tracing.context import current_traceparent
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -147,6 +148,9 @@ class WebhookClient:
         url, name = target.url, None
         headers = {"Content-Type": "application/json", "Accept": "application/json, */*"}
         headers["User-Agent"] = "kube-apiserver-admission"
+        traceparent = current_traceparent()
+        if traceparent:
+            headers["Traceparent"] = traceparent
         if target.service is not None:
             host, port = await self._resolve(*target.service)
             parts = urlsplit(target.url)

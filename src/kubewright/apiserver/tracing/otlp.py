@@ -1,0 +1,179 @@
+"""Export of spans: the protobuf messages of OTLP, sent to a collector over gRPC in batches.
+
+The messages are encoded here, so that no generated code is needed; the field numbers are those of
+`opentelemetry/proto/trace/v1/trace.proto`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable
+from contextvars import Token
+from typing import Any, Final
+
+from .context import SpanContext
+
+logger = logging.getLogger("kubewright.apiserver.tracing")
+
+SERVICE: Final = "apiserver"
+METHOD: Final = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+MAX_QUEUE: Final = 2048
+MAX_BATCH: Final = 512
+INTERVAL: Final = 5.0
+"""Seconds between exports."""
+TIMEOUT: Final = 10.0
+_SERVER: Final = 2
+_ERROR: Final = 2
+
+
+class SpanRecord:
+    """A span of a request."""
+
+    __slots__ = (
+        "attributes",
+        "context",
+        "ended",
+        "is_error",
+        "link",
+        "name",
+        "parent_id",
+        "started",
+        "token",
+    )
+
+    def __init__(
+        self,
+        context: SpanContext,
+        *,
+        parent_id: bytes,
+        link: SpanContext | None,
+        name: str,
+        started: int,
+    ) -> None:
+        self.context = context
+        self.parent_id = parent_id
+        self.link = link
+        self.name = name
+        self.started = started
+        """Nanoseconds since 1970."""
+        self.ended = started
+        self.attributes: dict[str, str | int] = {}
+        self.is_error = False
+        self.token: Token[SpanContext | None] | None = None
+        """Restores the span of the task when this one ends."""
+
+
+class SpanExporter:
+    """Queues spans and sends them every few seconds. Spans that do not fit in the queue are dropped."""
+
+    def __init__(self, endpoint: str) -> None:
+        """Raises `ValueError` if the gRPC library is not installed."""
+        try:
+            import grpc.aio  # type: ignore[import-untyped]
+        except ImportError:
+            raise ValueError("tracing needs grpcio: pip install 'kubewright[tracing]'") from None
+        self._grpc: Any = grpc.aio
+        self._endpoint = endpoint
+        self._queue: list[SpanRecord] = []
+        self._wake = asyncio.Event()
+        self._is_stopping = False
+        self._channel: Any = None
+        self._task: asyncio.Task[None] | None = None
+        self._has_failed = False
+
+    async def start(self) -> None:
+        """Connect when the first span is sent."""
+        self._channel = self._grpc.insecure_channel(self._endpoint)
+        self._task = asyncio.create_task(self._run(), name="export of spans")
+
+    async def stop(self) -> None:
+        """Send what is queued, for at most two seconds."""
+        self._is_stopping = True
+        self._wake.set()
+        if self._task is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(2.0):
+                    await self._task
+        if self._channel is not None:
+            await self._channel.close()
+
+    def add(self, span: SpanRecord) -> None:
+        """Queue a finished span."""
+        if len(self._queue) < MAX_QUEUE:
+            self._queue.append(span)
+            if len(self._queue) == MAX_BATCH:
+                self._wake.set()
+
+    async def _run(self) -> None:
+        while not (self._is_stopping and not self._queue):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(INTERVAL):
+                    await self._wake.wait()
+            if not self._is_stopping:
+                self._wake.clear()
+            batch, self._queue = self._queue[:MAX_BATCH], self._queue[MAX_BATCH:]
+            if batch:
+                await self._send(encode_request(batch))
+
+    async def _send(self, data: bytes) -> None:
+        call = self._channel.unary_unary(METHOD)
+        try:
+            await call(data, timeout=TIMEOUT)
+            self._has_failed = False
+        except self._grpc.AioRpcError as error:
+            if not self._has_failed:
+                logger.error(
+                    "cannot export spans", extra={"endpoint": self._endpoint, "error": error.details()}
+                )
+            self._has_failed = True
+
+
+def encode_request(spans: Iterable[SpanRecord]) -> bytes:
+    """Return an `ExportTraceServiceRequest` with spans of this server."""
+    resource = _bytes(1, _attribute("service.name", SERVICE))
+    scope = _bytes(1, b"kubewright.apiserver")
+    scope_spans = _bytes(1, scope) + b"".join(_bytes(2, encode_span(span)) for span in spans)
+    return _bytes(1, _bytes(1, resource) + _bytes(2, scope_spans))
+
+
+def encode_span(span: SpanRecord) -> bytes:
+    """Return a `Span`."""
+    parts = [
+        _bytes(1, span.context.trace_id),
+        _bytes(2, span.context.span_id),
+        _bytes(4, span.parent_id) if span.parent_id else b"",
+        _bytes(5, span.name.encode()),
+        _integer(6, _SERVER),
+        b"\x39" + span.started.to_bytes(8, "little"),
+        b"\x41" + span.ended.to_bytes(8, "little"),
+        *(_bytes(9, _attribute(name, value)) for name, value in span.attributes.items() if value != ""),
+    ]
+    if span.link is not None:
+        parts.append(_bytes(13, _bytes(1, span.link.trace_id) + _bytes(2, span.link.span_id)))
+    if span.is_error:
+        parts.append(_bytes(15, _integer(3, _ERROR)))
+    return b"".join(parts)
+
+
+def _attribute(name: str, value: str | int) -> bytes:
+    encoded = _integer(3, value) if isinstance(value, int) else _bytes(1, value.encode())
+    return _bytes(1, name.encode()) + _bytes(2, encoded)
+
+
+def _bytes(field: int, value: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _varint(len(value)) + value
+
+
+def _integer(field: int, value: int) -> bytes:
+    return _varint(field << 3) + _varint(value)
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
