@@ -100,6 +100,7 @@ export default function Editor({ resource, namespace, name, object, deleted }: P
   const source = (of: Json) => toYaml(full ? withoutManagedFields(of) : editable(of));
 
   useEffect(() => {
+    const reading = schemaOf(resource).catch(() => null);
     const state = EditorState.create({
       doc: source(base.current),
       extensions: [
@@ -118,7 +119,7 @@ export default function Editor({ resource, namespace, name, object, deleted }: P
         search({ top: true }),
         yaml(),
         syntaxHighlighting(highlighting),
-        autocompletion({ override: [completions(() => schema.current)] }),
+        autocompletion({ override: [completions(() => reading)] }),
         linter(
           (editor) => {
             const found = full ? [] : diagnose(editor.state.doc.toString(), schema.current);
@@ -147,13 +148,10 @@ export default function Editor({ resource, namespace, name, object, deleted }: P
     });
     const editor = new EditorView({ state, parent: host.current! });
     view.current = editor;
-    schemaOf(resource).then(
-      (found) => {
-        schema.current = found;
-        forceLinting(editor);
-      },
-      () => undefined,
-    );
+    void reading.then((found) => {
+      schema.current = found;
+      if (found) forceLinting(editor);
+    });
     return () => editor.destroy();
   }, [full, readOnly]);
 

@@ -94,9 +94,9 @@ function describe(schema: Schema): string {
   return (schema.description || "").slice(0, 600);
 }
 
-export function completions(schemas: () => KindSchema | null) {
-  return (context: CompletionContext): CompletionResult | null => {
-    const known = schemas();
+export function completions(schemas: () => Promise<KindSchema | null>) {
+  return async (context: CompletionContext): Promise<CompletionResult | null> => {
+    const known = await schemas();
     if (!known) return null;
     const line = context.state.doc.lineAt(context.pos);
     const before = line.text.slice(0, context.pos - line.from);

@@ -43,6 +43,11 @@ export function query(parameters: Record<string, string | number | boolean | und
   return text ? `?${text}` : "";
 }
 
+/** A value in a field selector; names of some kinds may contain the separators. */
+export function escapeSelector(value: string): string {
+  return value.replace(/[\\,=]/g, "\\$&");
+}
+
 async function failure(response: Response): Promise<ApiError> {
   const text = await response.text().catch(() => "");
   try {

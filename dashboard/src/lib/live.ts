@@ -1,7 +1,7 @@
 // Collections and objects that are kept current by a watch.
 import { signal, type Signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { ApiError, delay, isAbort, json, lines, query, request, type Json } from "./http";
+import { ApiError, delay, escapeSelector, isAbort, json, lines, query, request, type Json } from "./http";
 
 export type LiveState = "loading" | "live" | "reconnecting" | "failed";
 
@@ -252,7 +252,7 @@ export function useLiveObject(collection: string | undefined, name: string): Liv
     void keep(
       abort.signal,
       async (signal) => {
-        const parameters = { fieldSelector: `metadata.name=${name}` };
+        const parameters = { fieldSelector: `metadata.name=${escapeSelector(name)}` };
         const found = await json(`${collection}${query(parameters)}`, { signal });
         const item = found.items?.[0];
         if (item) {

@@ -36,7 +36,11 @@ export function Logs({ pod }: { pod: Json }) {
   const [wrap, setWrap] = useState(true);
   const box = useRef<HTMLDivElement>(null);
   const path = `/k8s/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(name)}/log`;
-  const restarts = (pod.status?.containerStatuses || []).find((each: Json) => each.name === container)?.restartCount || 0;
+  const statuses = [...(pod.status?.containerStatuses || []), ...(pod.status?.initContainerStatuses || []), ...(pod.status?.ephemeralContainerStatuses || [])];
+  const status = statuses.find((each: Json) => each.name === container);
+  const restarts = status?.restartCount || 0;
+  // A container that never started has no log: the API server rejects the request.
+  const waiting = !status?.state?.running && !status?.state?.terminated && !status?.lastState?.terminated && !previous;
 
   useEffect(() => {
     const abort = new AbortController();
@@ -46,6 +50,7 @@ export function Logs({ pod }: { pod: Json }) {
     setLog([]);
     setError(null);
     setEnded(false);
+    if (waiting) return;
     const read = async () => {
       const response = await request(`${path}${query({ container, previous, timestamps, follow: !previous, tailLines: 1000 })}`, { accept: "*/*", signal: abort.signal });
       for await (const batch of lines(response)) {
@@ -63,7 +68,7 @@ export function Logs({ pod }: { pod: Json }) {
       abort.abort();
       cancelAnimationFrame(frame);
     };
-  }, [path, uid, container, previous, timestamps, previous ? 0 : restarts]);
+  }, [path, uid, container, previous, timestamps, previous ? 0 : restarts, waiting]);
 
   useEffect(() => {
     if (following && box.current) box.current.scrollTop = box.current.scrollHeight;
@@ -101,6 +106,10 @@ export function Logs({ pod }: { pod: Json }) {
       </div>
       {error ? (
         <Failure error={error} />
+      ) : waiting ? (
+        <Empty title="The container has not started">
+          {[status?.state?.waiting?.reason, status?.state?.waiting?.message].filter(Boolean).join(": ") || "Its log appears here when it starts."}
+        </Empty>
       ) : (
         <div
           class={`log-box${wrap ? " log-wrap" : ""}`}

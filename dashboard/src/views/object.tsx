@@ -1,6 +1,6 @@
 import { lazy } from "../lib/lazy";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { json, query, request, type Json } from "../lib/http";
+import { escapeSelector, json, query, request, type Json } from "../lib/http";
 import { apiPath, apiVersionOf, discoveryError, findKind, findResource, resources, type Resource } from "../lib/discovery";
 import { useLiveList, useLiveObject, useLoaded } from "../lib/live";
 import { kindLink, navigate, objectLink, route, setParams } from "../lib/router";
@@ -67,7 +67,7 @@ function LoadedObject({ resource, namespace, name }: ObjectKey) {
     json(`/api/history${query(reference)}`).catch(() => undefined);
   }, []);
   const uid = object?.metadata.uid;
-  const selector = uid ? `involvedObject.uid=${uid}` : `involvedObject.name=${name},involvedObject.kind=${resource.kind}`;
+  const selector = uid ? `involvedObject.uid=${uid}` : `involvedObject.name=${escapeSelector(name)},involvedObject.kind=${resource.kind}`;
   const events = useLiveList(object ? `/k8s/api/v1/${namespace ? `namespaces/${namespace}/` : ""}events` : undefined, { fieldSelector: selector });
   const [deleting, setDeleting] = useState(false);
   const tab = route.value.params.get("tab") || "tree";
