@@ -26,7 +26,7 @@ operator = Operator("cameras")
 
 @operator.reconcile(Node, owns=(ResourceSlice,))
 async def publish(node: Node, ctx: Context[Node]) -> None:
-    """Publish the cameras of a node in one slice; without cameras there is none."""
+    """Publish the cameras of a node in one slice, and delete the slice of a node without cameras."""
     count = int((node.metadata.labels or {}).get(COUNT, "0"))
     await ctx.ensure([slice_for(node.metadata.name or "", count)] if count else [])
 
