@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 from kubewright.api.errors import Conflict, NotFound
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 CSI_NODES: Final = "/apis/storage.k8s.io/v1/csinodes"
 NODE_ID: Final = "csi.volume.kubernetes.io/nodeid"
+MANAGED_ATTACH: Final = "volumes.kubernetes.io/controller-managed-attach-detach"
 _ATTEMPTS: Final = 5
 
 
@@ -30,6 +32,7 @@ class CSIDrivers:
         self._node = node
         self._sender = sender
         self._clients: dict[str, CSIClient] = {}
+        self._node_ids: dict[str, str] = {}
 
     def get(self, name: str) -> CSIClient | None:
         """Return a registered driver."""
@@ -45,7 +48,7 @@ class CSIDrivers:
             found = await client.call(NODE_GET_INFO, Empty())
             if not found.node_id:
                 raise InvalidArgument("the driver has returned no node ID")
-            await self._label_node(found)
+            await self._describe_node(info.name, found)
             await self._write(info.name, _entry(info.name, found))
         except BaseException:
             await client.close()
@@ -68,11 +71,16 @@ class CSIDrivers:
         for client in clients:
             await client.close()
 
-    async def _label_node(self, info: NodeGetInfoResponse) -> None:
-        """Set the topology of the driver as labels of the node."""
-        if info.accessible_topology is None:
-            return
-        change: Object = {"metadata": {"labels": dict(info.accessible_topology.segments)}}
+    async def _describe_node(self, name: str, info: NodeGetInfoResponse) -> None:
+        """Set the topology of the driver as labels of the node, and the annotations of a kubelet.
+
+        The attach-detach controller of Kubernetes ignores nodes without the annotation.
+        """
+        self._node_ids[name] = info.node_id
+        annotations = {MANAGED_ATTACH: "true", NODE_ID: json.dumps(self._node_ids, sort_keys=True)}
+        change: Object = {"metadata": {"annotations": annotations}}
+        if info.accessible_topology is not None:
+            change["metadata"]["labels"] = dict(info.accessible_topology.segments)
         await self._sender.send("PATCH", f"{NODES}/{self._node.name}", change, content_type=MERGE_PATCH)
 
     async def _write(self, name: str, entry: Object | None) -> None:
