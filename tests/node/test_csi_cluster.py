@@ -227,6 +227,9 @@ async def test_topology_and_late_binding(world: World, eventually: Any) -> None:
     assert (requirement.key, requirement.values) == (ZONE, ["north"])
     node = await world.client.get(Node, "node-0")
     assert (node.metadata.labels or {})[ZONE] == "north"
+    annotations = node.metadata.annotations or {}
+    assert annotations["csi.volume.kubernetes.io/nodeid"] == '{"disks.csi.example.com": "node-0"}'
+    assert annotations["volumes.kubernetes.io/controller-managed-attach-detach"] == "true"
     found = await world.client.get(CSINode, "node-0")
     assert found.spec is not None
     (driver,) = found.spec.drivers or ()

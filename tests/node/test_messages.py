@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubewright.node.messages import Message, ProtobufError
@@ -48,11 +48,13 @@ OUTER = st.builds(
 )
 
 
+@settings(max_examples=40)
 @given(OUTER)
 def test_round_trip(message: Outer) -> None:
     assert Outer.decode(message.encode()) == message
 
 
+@settings(max_examples=40)
 @given(OUTER)
 def test_the_protobuf_runtime_reads_the_same_message(message: Outer) -> None:
     runtime: Any = _protobuf_class()
