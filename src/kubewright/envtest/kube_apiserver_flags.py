@@ -43,14 +43,14 @@ _SUPPORTED = {
         runtime-config
     """,
     "string": """
-        authentication-config authentication-token-webhook-config-file authorization-config
-        authorization-webhook-config-file
         advertise-address audit-log-format audit-log-mode audit-log-path audit-log-version
         audit-policy-file audit-webhook-config-file audit-webhook-mode audit-webhook-version
-        bind-address cert-dir client-ca-file encryption-provider-config etcd-cafile etcd-certfile
-        etcd-keyfile etcd-prefix logging-format proxy-client-cert-file proxy-client-key-file
-        requestheader-client-ca-file service-account-signing-key-file service-cluster-ip-range
-        tls-cert-file tls-min-version tls-private-key-file token-auth-file tracing-config-file
+        authentication-config authentication-token-webhook-config-file authorization-config
+        authorization-webhook-config-file bind-address cert-dir client-ca-file
+        encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile etcd-prefix logging-format
+        proxy-client-cert-file proxy-client-key-file requestheader-client-ca-file
+        service-account-signing-key-file service-cluster-ip-range tls-cert-file tls-min-version
+        tls-private-key-file token-auth-file tracing-config-file
     """,
 }
 
@@ -95,13 +95,14 @@ _IGNORED = {
     """,
     "string": """
         admission-control-config-file allow-metric-labels-manifest authentication-token-webhook-version
-        authorization-policy-file authorization-webhook-version debug-socket-path egress-selector-config-file
-        endpoint-reconciler-type external-hostname kubelet-certificate-authority
-        kubelet-client-certificate kubelet-client-key log-json-info-buffer-size
-        log-text-info-buffer-size oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix
-        oidc-issuer-url oidc-username-claim oidc-username-prefix peer-advertise-ip peer-advertise-port
-        peer-ca-file service-account-jwks-uri service-account-signing-endpoint service-node-port-range
-        show-hidden-metrics-for-version storage-backend storage-media-type vmodule
+        authorization-policy-file authorization-webhook-version debug-socket-path
+        egress-selector-config-file endpoint-reconciler-type external-hostname
+        kubelet-certificate-authority kubelet-client-certificate kubelet-client-key
+        log-json-info-buffer-size log-text-info-buffer-size oidc-ca-file oidc-client-id
+        oidc-groups-claim oidc-groups-prefix oidc-issuer-url oidc-username-claim oidc-username-prefix
+        peer-advertise-ip peer-advertise-port peer-ca-file service-account-jwks-uri
+        service-account-signing-endpoint service-node-port-range show-hidden-metrics-for-version
+        storage-backend storage-media-type vmodule
     """,
 }
 
