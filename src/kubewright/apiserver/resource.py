@@ -165,6 +165,9 @@ class Resource:
     refresh: Callable[[str, str], Awaitable[object]] | None = None
     """Called before a request reads objects, with the namespace and the name in the URL (empty for a
     collection), to copy the objects of another system to storage."""
+    keeps_managed_fields: bool = False
+    """Whether the functions `create`, `update` and `patch` store managedFields: server-side apply then works,
+    and creates missing objects."""
     body_limit: int = 0
     """Maximum size of a body in bytes; 0: the server's limit."""
     accepting_writes: Callable[[], Exception | None] | None = None

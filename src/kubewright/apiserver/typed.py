@@ -44,6 +44,7 @@ class ResourceSettings(TypedDict, total=False):
     version_priority: int
     handlers: Mapping[str, VerbFunction]
     refresh: Callable[[str, str], Awaitable[object]] | None
+    keeps_managed_fields: bool
     body_limit: int
     storage_version_hash: bool
 

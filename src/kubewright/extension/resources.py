@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from kubewright.apiserver.typed import resource_of
 
 from .conversion import ConverterAdapter
-from .rest import PATCH_TYPES
 from .strategy import strategy_with
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def build_resource(
     options = declared.options.copy()
     if backend is not None and declared.rest is not None:
         options.setdefault("verbs", declared.rest.verbs)
-        options.setdefault("patch_types", PATCH_TYPES)
+        options.setdefault("keeps_managed_fields", True)
         options["handlers"] = {**backend.handlers, **options.get("handlers", {})}
         options["refresh"] = backend.refresh
     schemas: dict[str, Node | None] = {}

@@ -37,8 +37,6 @@ ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 logger = logging.getLogger(__name__)
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
-PATCH_TYPES = ("application/json-patch+json", "application/merge-patch+json")
-"""Patches that need only the current object; apply needs managedFields, which backends do not store."""
 
 
 class Rest(Generic[ObjectT]):
@@ -204,8 +202,10 @@ class BackendCopy:
 
     # Writes to storage
 
-    async def _put(self, obj: MetaObject) -> Object:
+    async def _put(self, obj: MetaObject, managed: Any = None) -> Object:
         plain = self._plain(obj)
+        if managed:
+            plain["metadata"]["managedFields"] = managed
         store = self._checked_store
         key = store.key(plain["metadata"].get("namespace") or "", plain["metadata"]["name"])
         return await self._write(key, plain, await store.storage.get(key))
@@ -219,6 +219,9 @@ class BackendCopy:
         metadata.setdefault("uid", before.get("uid") or str(uuid.uuid5(uuid.NAMESPACE_URL, f"{group}{key}")))
         created = before.get("creationTimestamp") or now().strftime("%Y-%m-%dT%H:%M:%SZ")
         metadata.setdefault("creationTimestamp", created)
+        if before.get("managedFields"):
+            # The backend does not have them.
+            metadata.setdefault("managedFields", before["managedFields"])
         if store.resource.versions[0].checks is not None:
             store.resource.versions[0].checks.default(plain)
         version = before.pop("resourceVersion", "")
@@ -255,7 +258,7 @@ class BackendCopy:
         obj = from_plain(call.object, self._kind)
         created = await self._rest.create(obj)
         async with self._lock:
-            return await self._put(created if created is not None else obj)
+            return await self._put(created if created is not None else obj, _managed_fields(call))
 
     async def _update(self, call: SubresourceRequest) -> Object:
         assert call.object is not None
@@ -268,7 +271,7 @@ class BackendCopy:
         obj = from_plain(call.object, self._kind)
         updated = await self._rest.update(obj, from_plain(old, self._kind))
         async with self._lock:
-            return await self._put(updated if updated is not None else obj)
+            return await self._put(updated if updated is not None else obj, _managed_fields(call))
 
     async def _delete(self, call: SubresourceRequest) -> Object:
         resource, old = call.resource.group_resource, call.old_object
@@ -281,6 +284,11 @@ class BackendCopy:
             await self._remove(obj)
         details = {"name": call.name, "group": resource.group, "kind": resource.resource}
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+
+
+def _managed_fields(call: SubresourceRequest) -> Any:
+    assert call.object is not None
+    return call.object["metadata"].get("managedFields")
 
 
 def _check_preconditions(call: SubresourceRequest, old: Object) -> None:
