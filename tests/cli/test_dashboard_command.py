@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import signal
 import subprocess
@@ -90,6 +91,64 @@ def test_up_with_dashboard_shows_objects_and_controllers(tmp_path: Path) -> None
             assert next(process.stderr).startswith("Dashboard for another browser: http://127.0.0.1:")
         finally:
             process.send_signal(signal.SIGTERM)
+    assert process.returncode == 0
+
+
+OPERATOR = """
+from kubewright import CustomResource, Operator, Spec, resource
+
+class ToySpec(Spec):
+    size: int = 1
+
+@resource(group="dashboard.example.com", version="v1")
+class Toy(CustomResource[ToySpec, None]):
+    '''A toy.'''
+
+operator = Operator("toys")
+
+@operator.reconcile(Toy)
+async def reconcile(toy: Toy) -> None:
+    raise RuntimeError("broken toy")
+"""
+TOY = """
+apiVersion: dashboard.example.com/v1
+kind: Toy
+metadata: {name: a, namespace: default}
+spec: {size: 2}
+"""
+
+
+def test_run_with_dashboard_shows_reconciles_of_the_operator(tmp_path: Path) -> None:
+    (tmp_path / "toys.py").write_text(OPERATOR)
+    (tmp_path / "toy.yaml").write_text(TOY)
+    environment = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
+    environment["HOME"] = str(tmp_path)
+    command = [sys.executable, "-m", "kubewright.cli", "run", "toys.py", "--dashboard"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stderr is not None
+        try:
+            line = next(each for each in process.stderr if each.startswith("Dashboard: "))
+            read = open_page(line.removeprefix("Dashboard: ").strip())
+            assert read("/api/info")["operators"] == ["toys", "workload controllers"]
+            arguments = [
+                "apply",
+                "-f",
+                str(tmp_path / "toy.yaml"),
+                "--kubeconfig",
+                str(tmp_path / "kubeconfig"),
+            ]
+            result = CliRunner().invoke(main, arguments)
+            assert result.exit_code == 0, result.output
+            spans: list[Any] = []
+            while not spans:
+                spans = read("/api/reconciles?controller=toy&errors=1")["spans"]
+            assert spans[0]["error"] == "RuntimeError: broken toy"
+            assert 'raise RuntimeError("broken toy")' in spans[0]["traceback"]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.stderr.read()
     assert process.returncode == 0
 
 

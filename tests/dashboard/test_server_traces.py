@@ -65,7 +65,7 @@ async def in_process(client: Client) -> AsyncIterator[Browser]:
     managers: list[Manager] = []
     async with run_operator(maker(managers), client):
         stop = asyncio.Event()
-        made = OperatorDashboard(client, managers[0], "maker")
+        made = OperatorDashboard(client, {"maker": managers[0]})
         task = asyncio.create_task(made.run(stop))
         await made.wait_until_started()
         async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:

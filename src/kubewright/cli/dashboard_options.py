@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +12,10 @@ import click
 if TYPE_CHECKING:
     from kubewright.client import ClusterConfig
     from kubewright.controlplane import ControlPlane
+
+
+WORKLOADS = "workload controllers"
+"""Name of the controllers of a control plane in this process."""
 
 
 class AddressPrinter:
@@ -34,9 +38,12 @@ class AddressPrinter:
 
 @contextlib.asynccontextmanager
 async def operator_dashboard(
-    operator: str, config: ClusterConfig, options: dict[str, Any]
+    operator: str, config: ClusterConfig, options: dict[str, Any], planes: Sequence[ControlPlane]
 ) -> AsyncIterator[list[Callable[..., Any]]]:
-    """Return the components to add to the manager of an operator: a dashboard, if the options request it."""
+    """Return the components to add to the manager of an operator: a dashboard, if the options request it.
+
+    It also shows the workload controllers of control planes in this process.
+    """
     if not options["dashboard"]:
         yield []
         return
@@ -46,10 +53,13 @@ async def operator_dashboard(
     async with Client.connect(config, metrics=False, on_warning=ignore_warning) as client:
 
         def create(manager: Any, recorder: Any) -> OperatorDashboard:
+            sources = {operator: manager}
+            for plane in planes:
+                if plane.workloads is not None:
+                    sources[WORKLOADS] = plane.workloads
             return OperatorDashboard(
                 client,
-                manager,
-                operator,
+                sources,
                 port=options["dashboard_port"],
                 cluster=ClusterName(server=config.server, context=context_name(config.source)),
                 on_address=AddressPrinter(),
@@ -75,7 +85,7 @@ async def serve_dashboard(plane: ControlPlane, stop: asyncio.Event, *, port: int
     }
     runnable: Dashboard | OperatorDashboard
     if plane.workloads is not None:
-        runnable = OperatorDashboard(client, plane.workloads, "workload controllers", **options)
+        runnable = OperatorDashboard(client, {WORKLOADS: plane.workloads}, **options)
     else:
         runnable = Dashboard(client, **options)
     try:

@@ -26,6 +26,7 @@ from .session import needs_session, session_process, start_session
 
 if TYPE_CHECKING:
     from kubewright.client import Client, ClusterConfig
+    from kubewright.controlplane import ControlPlane
     from kubewright.extension import APIServerApp
     from kubewright.manager import Operator
 
@@ -231,9 +232,11 @@ def _run(program: Program, config: ClusterConfig | None, options: dict[str, Any]
     gc.set_threshold(50_000, 20, 50)
     runnables = [_view(program.name)] if _wants_view(options) else []
 
+    planes: list[ControlPlane] = []
+
     async def main() -> None:
         if config is None:
-            async with start_session() as own:
+            async with start_session(planes) as own:
                 program.settings.development = True
                 _choose_mode(program, own, options)
                 await run_in(own)
@@ -246,7 +249,7 @@ def _run(program: Program, config: ClusterConfig | None, options: dict[str, Any]
             if isinstance(program, Operator):
                 if confirms:
                     await _confirm_installation(program, client, config)
-                async with operator_dashboard(program.name, config, options) as added:
+                async with operator_dashboard(program.name, config, options, planes) as added:
                     await program.run(client, runnables=[*runnables, *added])
             else:
                 await confirm_registration(program, client, config, confirms=confirms)

@@ -23,6 +23,7 @@ from .kubeconfig_file import find_running
 
 if TYPE_CHECKING:
     from kubewright.client import ClusterConfig
+    from kubewright.controlplane import ControlPlane
 
 START_SECONDS = 60.0
 """Time that the process of a control plane has to start."""
@@ -39,10 +40,10 @@ def needs_session(options: Mapping[str, Any], environ: Mapping[str, str] = os.en
 
 
 @asynccontextmanager
-async def start_session() -> AsyncIterator[ClusterConfig]:
+async def start_session(planes: list[ControlPlane] | None = None) -> AsyncIterator[ClusterConfig]:
     """Start a control plane in this process, and write its kubeconfig to the current directory.
 
-    A control plane that is running with this kubeconfig is used instead.
+    A control plane that is running with this kubeconfig is used instead. A started one is added to `planes`.
     """
     from kubewright.client import load_config
     from kubewright.controlplane import ControlPlane
@@ -57,6 +58,8 @@ async def start_session() -> AsyncIterator[ClusterConfig]:
         await plane.start()
     try:
         _announce(plane.url, path)
+        if planes is not None:
+            planes.append(plane)
         yield load_config(path)
     finally:
         await plane.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kubewright.manager.trace_feed import TraceFeed, TraceSource
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OperatorDashboard:
-    """Runs a dashboard with the spans of a manager. A runnable of that manager; it also works alone.
+    """Runs a dashboard with the spans of managers. A runnable of a manager; it also works alone.
 
     Spans are recorded from the start, so that a page that is opened later shows what happened before.
     """
@@ -24,13 +25,16 @@ class OperatorDashboard:
     group = "http"
     name = "dashboard"
 
-    def __init__(self, client: Client, source: TraceSource, operator: str, **options: Any) -> None:
-        """`client` is not that of the manager, whose reads are cached. `options` are those of `Dashboard`."""
+    def __init__(self, client: Client, sources: Mapping[str, TraceSource], **options: Any) -> None:
+        """`client` is not that of a manager, whose reads are cached. `sources` are managers by name.
+
+        `options` are those of `Dashboard`.
+        """
         self.traces = TraceStore()
         self.traces.available = True
-        self.traces.operators = [operator]
+        self.traces.operators = list(sources)
         self.dashboard = Dashboard(client, traces=self.traces, **options)
-        self._feed = TraceFeed(source, self.traces.add)
+        self._feed = TraceFeed(list(sources.values()), self.traces.add)
 
     async def wait_until_started(self) -> None:
         """Wait until the port is open."""

@@ -1,4 +1,4 @@
-"""`TraceFeed`: the spans of a manager, and every second the state of its queues, as plain data.
+"""`TraceFeed`: the spans of one or more managers, and every second the state of its queues, as plain data.
 
 The dashboard reads it in the process of the operator, or over HTTP from `TraceServer`. Nothing is recorded
 before it runs and after it stops.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, Final, Literal, Protocol
 
@@ -40,23 +40,25 @@ class TraceSource(Protocol):
 class TraceFeed:
     """Calls a function with each span, and with samples of the queues, while it runs."""
 
-    def __init__(self, source: TraceSource, callback: TraceCallback) -> None:
-        self._source = source
+    def __init__(self, sources: Sequence[TraceSource], callback: TraceCallback) -> None:
+        self._sources = tuple(sources)
         self._callback = callback
 
     async def run(self, stop: asyncio.Event) -> None:
         """Subscribe until `stop` is set."""
-        unsubscribe = self._source.spans.subscribe(SpanRecorder(self._callback))
+        recorder = SpanRecorder(self._callback)
+        unsubscribe = [source.spans.subscribe(recorder) for source in self._sources]
         try:
             while not stop.is_set():
-                self._callback("queue", sample_queues(self._source))
+                self._callback("queue", sample_queues(self._sources))
                 try:
                     async with asyncio.timeout(SAMPLE_SECONDS):
                         await stop.wait()
                 except TimeoutError:
                     continue
         finally:
-            unsubscribe()
+            for each in unsubscribe:
+                each()
 
 
 def controllers_of(runnables: Iterable[Runnable]) -> list[Controller[Any]]:
@@ -65,11 +67,13 @@ def controllers_of(runnables: Iterable[Runnable]) -> list[Controller[Any]]:
     return sorted((each for each in found if isinstance(each, Controller)), key=lambda each: each.name)
 
 
-def sample_queues(source: TraceSource) -> dict[str, Any]:
+def sample_queues(sources: Iterable[TraceSource]) -> dict[str, Any]:
     """Return the state of all controllers; counts and seconds are totals since the start."""
     return {
         "time": time.time() * 1000,
-        "controllers": [_sample(controller) for controller in controllers_of(source.runnables)],
+        "controllers": [
+            _sample(controller) for source in sources for controller in controllers_of(source.runnables)
+        ],
     }
 
 

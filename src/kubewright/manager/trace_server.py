@@ -107,7 +107,7 @@ class TraceServer:
         response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
         await response.prepare(request)
         await response.write(_line("operator", {"name": self._operator}))
-        feeding = asyncio.create_task(TraceFeed(self._manager, add).run(stop))
+        feeding = asyncio.create_task(TraceFeed([self._manager], add).run(stop))
         try:
             while line := await records.get():
                 await response.write(line)
