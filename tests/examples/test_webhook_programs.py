@@ -25,10 +25,7 @@ from kubewright.api import ObjectMeta
 from kubewright.api.core.v1 import ConfigMap, Namespace, Node, Pod
 from kubewright.api.errors import Forbidden, Unauthorized
 from kubewright.apiserver.audit import AuditOptions
-from kubewright.apiserver.authentication.delegated import TokenReviewAuthenticator
-from kubewright.apiserver.authorization import AuthorizerUnion
-from kubewright.apiserver.authorization.delegated import DelegatedAuthorizer
-from kubewright.client import Client, condition, merge_patch
+from kubewright.client import Client, condition, load_config, merge_patch
 from kubewright.controlplane import ControlPlane
 from kubewright.manager import Cluster, Manager
 from kubewright.testing.server import start_test_server
@@ -50,64 +47,71 @@ async def test_token_webhook(tmp_path: Path) -> None:
     write_keys(
         keys,
         {"user": "ann", "groups": ["dev"], "sha256": "secret"},
+        {"user": "eve", "sha256": "revoked"},
         {"user": "old", "sha256": "expired", "expires": "2020-01-01"},
     )
     key_file = token_webhook.KeyFile(keys)
-    async with (
-        running_webhooks(lambda server: token_webhook.add_to(server, key_file)) as webhooks,
-        start_test_server("tls", None, controllers=False) as server,
-    ):
-        authenticator = TokenReviewAuthenticator(webhooks.post("/authenticate"), cache_seconds=0)
-        server.plane.server.authenticator.authenticators.append(authenticator)
-
-        async def who(token: str) -> Any:
-            config = replace(server.config, client_certificate=None, client_key=None, token=token)
-            async with Client.connect(config) as client:
-                review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-                return (await client.create(review))["status"]["userInfo"]
-
-        user = await who("secret")
-        assert (user["username"], user["groups"]) == ("key:ann", ["dev", "system:authenticated"])
-        for token in ("other", "expired"):
-            with pytest.raises(Unauthorized):
-                await who(token)
-        write_keys(keys)
-        with pytest.raises(Unauthorized):
-            await who("secret")
+    async with running_webhooks(lambda server: token_webhook.add_to(server, key_file)) as webhooks:
+        config = webhooks.write_kubeconfig(tmp_path / "webhook", "/authenticate")
+        async with ControlPlane(controllers=False, authentication_token_webhook_config_file=config) as plane:
+            await check_tokens(plane, keys)
     write_keys(keys, {"user": "old", "sha256": "expired", "expires": date(2020, 1, 1)})
     with pytest.raises(token_webhook.Denied, match="the API key of old expired on 2020-01-01"):
         token_webhook.KeyFile(keys).find_user("expired")
 
 
-async def test_access_webhook() -> None:
-    async with (
-        running_webhooks(access_webhook.add_to) as webhooks,
-        start_test_server("in-process", None, controllers=False) as server,
-    ):
-        plane, admin = server.plane, server.client()
-        for name in ("shop-test", "shop-prod", "bank-test"):
-            await admin.create(Namespace(metadata=ObjectMeta(name=name)))
-        reviewer = DelegatedAuthorizer(webhooks.post("/authorize"))
-        plane.server.authorizer = AuthorizerUnion([reviewer, plane.server.authorizer])
+async def check_tokens(plane: ControlPlane, keys: Path) -> None:
+    admin = load_config(plane.kubeconfig)
 
-        def client(*groups: str) -> Client:
-            return admin.with_impersonation("ann", groups=groups)
+    async def who(token: str) -> Any:
+        config = replace(admin, client_certificate=None, client_key=None, token=token)
+        async with Client.connect(config) as client:
+            review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+            return (await client.create(review))["status"]["userInfo"]
 
-        def config(namespace: str) -> ConfigMap:
-            return ConfigMap(metadata=ObjectMeta(name="a", namespace=namespace))
+    user = await who("secret")
+    assert (user["username"], user["groups"]) == ("key:ann", ["dev", "system:authenticated"])
+    for token in ("other", "expired"):
+        with pytest.raises(Unauthorized):
+            await who(token)
+    write_keys(keys, {"user": "bob", "sha256": "later"})
+    assert (await who("later"))["username"] == "key:bob"
+    with pytest.raises(Unauthorized):
+        await who("revoked")
 
-        tenant = client("tenant:shop")
-        for namespace in ("shop-test", "shop-prod"):
-            await tenant.create(config(namespace))
-        with pytest.raises(Forbidden, match='cannot create resource "configmaps"'):
-            await tenant.create(config("bank-test"))
-        await tenant.delete(ConfigMap, "a", namespace="shop-test")
-        with pytest.raises(Forbidden, match="only tenant-admins can do this in shop-prod"):
-            await tenant.delete(ConfigMap, "a", namespace="shop-prod")
-        await client("tenant:shop", "tenant-admins").delete(ConfigMap, "a", namespace="shop-prod")
-        # RBAC decides about the rest.
-        with pytest.raises(Forbidden):
-            await client("dev").list(Namespace)
+
+async def test_access_webhook(tmp_path: Path) -> None:
+    async with running_webhooks(access_webhook.add_to) as webhooks:
+        config_file = webhooks.write_kubeconfig(tmp_path / "webhook", "/authorize")
+        plane = ControlPlane(
+            port=None, controllers=False, auth="webhook,rbac", authorization_webhook_config_file=config_file
+        )
+        async with plane:
+            await check_access(plane.client())
+
+
+async def check_access(admin: Client) -> None:
+    for name in ("shop-test", "shop-prod", "bank-test"):
+        await admin.create(Namespace(metadata=ObjectMeta(name=name)))
+
+    def client(*groups: str) -> Client:
+        return admin.with_impersonation("ann", groups=groups)
+
+    def config(namespace: str) -> ConfigMap:
+        return ConfigMap(metadata=ObjectMeta(name="a", namespace=namespace))
+
+    tenant = client("tenant:shop")
+    for namespace in ("shop-test", "shop-prod"):
+        await tenant.create(config(namespace))
+    with pytest.raises(Forbidden, match='cannot create resource "configmaps"'):
+        await tenant.create(config("bank-test"))
+    await tenant.delete(ConfigMap, "a", namespace="shop-test")
+    with pytest.raises(Forbidden, match="only tenant-admins can do this in shop-prod"):
+        await tenant.delete(ConfigMap, "a", namespace="shop-prod")
+    await client("tenant:shop", "tenant-admins").delete(ConfigMap, "a", namespace="shop-prod")
+    # RBAC decides about the rest.
+    with pytest.raises(Forbidden):
+        await client("dev").list(Namespace)
 
 
 async def test_audit_webhook_receives_events_of_the_control_plane(tmp_path: Path) -> None:
