@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
-from kubewright.apiserver import APIServer, HTTPRequest, User
+from kubewright.apiserver import APIServer, HTTPRequest, User, serve
 from kubewright.apiserver.audit import (
     AuditEvent,
     AuditOptions,
@@ -28,6 +29,8 @@ from kubewright.apiserver.audit.options import DEFAULTS
 from kubewright.storage.memory import MemoryStorage
 from kubewright.testing.time import fake_time
 from kubewright.webhook import AuditSink, SelfSignedCertificates, WebhookServer
+
+from .http2_client import HTTP2Client
 
 
 def event(number: int = 0, **fields: Any) -> AuditEvent:
@@ -252,3 +255,21 @@ def test_options_have_the_defaults_of_kube_apiserver(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=message):
             (AuditOptions.from_flags(flags) or options).auditor()
+
+
+@pytest.mark.parametrize("http2", [False, True])
+async def test_addresses_of_clients_are_recorded(http2: bool) -> None:
+    policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}
+    backend = Recorder()
+    server = APIServer(MemoryStorage(), auditor=Auditor(AuditPolicy.parse(policy), [backend]))
+    async with serve(server, http2=http2) as https:
+        if http2:
+            client = await HTTP2Client.connect(https)
+            await client.get("/version")
+            client.close()
+        else:
+            async with aiohttp.ClientSession() as session:
+                url = f"https://127.0.0.1:{https.port}/version"
+                await session.get(url, ssl=False, headers={"X-Forwarded-For": "10.1.1.1, x"})
+    expected = ["127.0.0.1"] if http2 else ["10.1.1.1", "127.0.0.1"]
+    assert [each.source_ips for batch in backend.batches for each in batch][-1] == expected

@@ -9,6 +9,7 @@ from kubewright.apiserver import SYSTEM, HTTPRequest
 
 async def test_text_pages_and_health_indicators(new_server):
     server = new_server()
+    server.flags = {"audit-log-path": "audit.log"}
     async with server:
 
         async def get(path: str, accept: str = "text/plain"):
@@ -23,6 +24,7 @@ async def test_text_pages_and_health_indicators(new_server):
         status, text = await get("/flagz")
         assert status == 200
         assert "max-in-flight=400\n" in text
+        assert "audit-log-path=audit.log\n" in text
         assert (await get("/flagz", "application/json"))[0] == 406
         assert (await get("/readyz"))[0] == 200
         status, text = await get("/metrics/slis")

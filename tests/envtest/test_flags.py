@@ -166,6 +166,8 @@ def test_flags_are_translated_to_settings(tmp_path: Path) -> None:
     assert settings.plane["server_options"]["max_in_flight"] == 7
     assert settings.plane["server_options"]["watch_timeout"] == (10, 20)
     assert settings.etcd.prefix == "/other"
+    assert settings.flags["service-account-issuer"] == "https://a,https://b"
+    assert settings.flags["secure-port"] == "7443"
     assert (settings.log_level, settings.log_format) == (logging.DEBUG, "json")
 
 

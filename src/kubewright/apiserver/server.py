@@ -114,6 +114,8 @@ class APIServer:
         """Priority levels, instead of the limits of requests in flight per user."""
         self.delete_options_wire: Any = None
         """Protobuf codec of DeleteOptions, if clients can send them."""
+        self.flags: dict[str, str] = {}
+        """Flags of the command line, for `/flagz`."""
         self.metrics = ServerMetrics()
         self.health = HealthChecks()
         self.discovery = Discovery(self)

@@ -56,7 +56,8 @@ class StatusPages:
         return text(200, "\n".join(lines) + "\n")
 
     async def flagz(self, request: HTTPRequest) -> HTTPResponse:
-        """Serve `/flagz`: the settings of the server."""
+        """Serve `/flagz`: the settings of the server and the flags of its command line."""
         negotiation.require(request, "text/plain")
-        flags = [f"{name.replace('_', '-')}={getattr(self._server, name)}" for name in sorted(_FLAGS)]
+        values = {name.replace("_", "-"): str(getattr(self._server, name)) for name in _FLAGS}
+        flags = [f"{name}={value}" for name, value in sorted({**values, **self._server.flags}.items())]
         return text(200, "\n".join(["kube-apiserver flagz", _WARNING, "", *flags]) + "\n")

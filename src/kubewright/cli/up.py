@@ -357,13 +357,24 @@ def _plane(options: dict[str, Any]) -> Any:
     def make() -> ControlPlane:
         try:
             settings["store"] = _open_store(options)
-            return ControlPlane(**settings)
+            plane = ControlPlane(**settings)
+            plane.server.flags = _flags(options)
+            return plane
         except StorageError as error:
             raise click.ClickException(str(error)) from None
         except (OSError, ValueError) as error:
             raise click.ClickException(_explain(error)) from None
 
     return make
+
+
+def _flags(options: dict[str, Any]) -> dict[str, str]:
+    """Return the options for `/flagz`, without those that are not set."""
+    return {
+        name.replace("_", "-"): ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        for name, value in options.items()
+        if value is not None and value != ()
+    }
 
 
 def _open_store(options: dict[str, Any]) -> Any:

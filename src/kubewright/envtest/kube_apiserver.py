@@ -83,6 +83,7 @@ async def serve(settings: ServerSettings, log: LogHandler) -> None:
     while True:
         try:
             plane = ControlPlane(store=await open_etcd(settings.etcd), **settings.plane)
+            plane.server.flags = settings.flags
             await plane.start()
             break
         except StoreInUse as error:

@@ -28,6 +28,8 @@ class ServerSettings:
     plane: dict[str, Any]
     """Keyword arguments of `ControlPlane`, without the storage."""
     warnings: list[str] = field(default_factory=list)
+    flags: dict[str, str] = field(default_factory=dict)
+    """The flags that were given, for `/flagz`."""
     log_level: int = logging.WARNING
     log_format: str = "text"
 
@@ -94,7 +96,12 @@ def translate(flags: Flags) -> ServerSettings:
     if log_format not in ("text", "json"):
         raise FlagError(f'--logging-format: unsupported log format "{log_format}"; use text or json')
     return ServerSettings(
-        etcd=etcd, plane=plane, warnings=warnings, log_level=_log_level(flags), log_format=log_format
+        etcd=etcd,
+        plane=plane,
+        warnings=warnings,
+        flags={name: ",".join(flags.strings(name)) for name in flags.names()},
+        log_level=_log_level(flags),
+        log_format=log_format,
     )
 
 

@@ -89,6 +89,7 @@ class Hooks:
         self.handlers: dict[str, Callable[[Object], Awaitable[Any] | Any]] = {}
         self.asked: list[tuple[str, Object]] = []
         self.paths: list[str] = []
+        self.traceparents: list[str] = []
         self.port = 0
 
     @property
@@ -106,6 +107,7 @@ class Hooks:
         name = request.path.strip("/")
         self.asked.append((name, body))
         self.paths.append(request.raw_path)
+        self.traceparents.append(request.headers.get("Traceparent", ""))
         made = self.handlers[name](body)
         if asyncio.iscoroutine(made):
             made = await made

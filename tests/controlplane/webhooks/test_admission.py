@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from kubewright.apiserver import User
+from kubewright.apiserver.tracing.context import SpanContext, current
 
 from .conftest import CRDS, Talk, definition, widget
 
@@ -550,3 +551,15 @@ async def test_update_that_creates_is_a_create_operation(talk, hooks):
         lease = await talk.ok("PUT", "/apis/coordination.k8s.io/v1/namespaces/default/leases/l", lease)
     seen = [(one["operation"], one["options"]["kind"]) for one in hooks.requests("see")]
     assert seen == [("CREATE", "CreateOptions"), ("UPDATE", "UpdateOptions")]
+
+
+async def test_webhooks_continue_the_trace_of_a_request(talk, hooks):
+    hooks.handlers["check"] = reply
+    await register(talk, hooks, "Validating", ("check", {}))
+    await talk.ok("POST", MAPS, config_map("untraced"))
+    token = current.set(SpanContext(b"\x01" * 16, b"\x02" * 8, True))
+    try:
+        await talk.ok("POST", MAPS, config_map("traced"))
+    finally:
+        current.reset(token)
+    assert hooks.traceparents == ["", f"00-{'01' * 16}-{'02' * 8}-01"]
