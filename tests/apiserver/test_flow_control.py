@@ -90,3 +90,36 @@ async def test_levels_can_change_while_requests_wait() -> None:
         await asyncio.sleep(0)
         control_.set_levels({})
         await waiting
+
+
+async def test_levels_borrow_free_seats() -> None:
+    control_ = control(
+        busy=PriorityLevel(seats=1, queue_length=10, borrowable=2),
+        quiet=PriorityLevel(seats=3, queue_length=10, lendable=2),
+    )
+    async with AsyncExitStack() as held:
+        for _ in range(3):
+            await held.enter_async_context(control_.seat(User("busy/ada"), INFO))
+        assert control_.levels["busy"].borrowed == 2
+        waiting = asyncio.create_task(control_.seat(User("busy/ada"), INFO).__aenter__())
+        await asyncio.sleep(0)
+        assert not waiting.done(), "nothing is left to borrow"
+        # The lender has all of its seats when it needs them.
+        for _ in range(3):
+            await held.enter_async_context(control_.seat(User("quiet/bob"), INFO))
+        assert control_.occupied("quiet") == 3
+    await waiting
+    assert control_.occupied("quiet") == 0
+
+
+async def test_a_returned_seat_of_a_lender_goes_to_a_borrower() -> None:
+    control_ = control(
+        busy=PriorityLevel(seats=0, queue_length=10, borrowable=None),
+        quiet=PriorityLevel(seats=1, queue_length=10, lendable=1),
+    )
+    async with control_.seat(User("quiet/bob"), INFO):
+        waiting = asyncio.create_task(control_.seat(User("busy/ada"), INFO).__aenter__())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+    await waiting
+    assert control_.occupied("busy") == 1

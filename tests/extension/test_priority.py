@@ -10,7 +10,7 @@ from kubewright import APIServerApp, Client, CustomResource, ObjectMeta, Spec, r
 from kubewright.api.errors import TooManyRequests
 from kubewright.apiserver import User
 from kubewright.apiserver.in_process import InProcessTransport
-from kubewright.extension.priority import priority_levels
+from kubewright.controlplane.flow_classifier import priority_levels
 from kubewright.testing import RunningApp
 
 pytestmark = pytest.mark.control_plane(controllers=False)
@@ -21,7 +21,11 @@ LEVEL = {
     "metadata": {"name": "slow"},
     "spec": {
         "type": "Limited",
-        "limited": {"nominalConcurrencyShares": 1, "limitResponse": {"type": "Reject"}},
+        "limited": {
+            "nominalConcurrencyShares": 1,
+            "borrowingLimitPercent": 0,
+            "limitResponse": {"type": "Reject"},
+        },
     },
 }
 SCHEMA = {
@@ -117,4 +121,4 @@ def test_seats_follow_from_shares() -> None:
     levels = priority_levels([level("a", 10), level("b", None), level("none", 0), exempt], 100)
     assert {name: each.seats for name, each in levels.items()} == {"exempt": 0, "a": 25, "b": 75, "none": 0}
     assert levels["exempt"].exempt
-    assert levels["a"].queue_length == 50
+    assert levels["a"].queue_length == 50 * 8, "the queues of a hand"

@@ -172,11 +172,19 @@ class RequestPipeline:
         name = request.user.name
         if is_mutating and request.has_unread_body:
             await self._prefetch_body(request, info)
-        if server.flow_control is not None:
-            async with server.flow_control.seat(request.user, info):
+        gauge = server.metrics.in_flight[is_mutating]
+        control = server.flow_control
+        if control is not None:
+            seats = await control.acquire(request.user, info)
+            gauge.inc()
+            try:
                 return await self._router.dispatch(request, info)
+            finally:
+                gauge.dec()
+                if seats is not None:
+                    control.release(seats)
         limit = server.max_mutating_in_flight if is_mutating else server.max_in_flight
-        in_flight, gauge = self._in_flight[is_mutating], server.metrics.in_flight[is_mutating]
+        in_flight = self._in_flight[is_mutating]
         in_flight.acquire(name, limit=limit)
         gauge.inc()
         try:

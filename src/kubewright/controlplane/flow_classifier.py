@@ -1,14 +1,16 @@
-"""Classification of requests by FlowSchemas, for the headers of priority and fairness.
+"""Priority and fairness from stored objects: FlowSchemas and PriorityLevelConfigurations.
 
-kube-apiserver tells clients which FlowSchema and priority level a request was assigned to:
-`X-Kubernetes-PF-FlowSchema-UID` and `X-Kubernetes-PF-PriorityLevel-UID`. Here the assignment has no other
-effect: requests in flight are limited per user (`kubewright.apiserver.limits`).
+A request is assigned to the first FlowSchema that matches, by precedence, and so to a priority level and a
+flow. The level gets seats in the ratio of its shares; `kubewright.apiserver.flow_control` gives them to
+requests. Responses name the FlowSchema and the level in their headers, as those of kube-apiserver do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kubewright.apiserver.flow_control import EXEMPT, Flow, FlowControl, PriorityLevel
 
 if TYPE_CHECKING:
     from kubewright.apiserver.authentication.user import User
@@ -25,14 +27,28 @@ _ACCOUNT: Final = "system:serviceaccount:"
 _MAX_CACHED: Final = 4096
 
 
-class FlowClassifier:
-    """Finds the FlowSchema of requests; it watches FlowSchemas and PriorityLevelConfigurations."""
+class Classification(NamedTuple):
+    """The level and flow of a request, and the headers of its response."""
 
-    def __init__(self, informers: Informers) -> None:
+    flow: Flow
+    headers: Mapping[str, str]
+
+
+_UNCLASSIFIED: Final = Classification(Flow("", ""), {})
+
+
+class FlowClassifier:
+    """Assigns requests; it watches FlowSchemas and PriorityLevelConfigurations."""
+
+    def __init__(self, informers: Informers, seats: int) -> None:
+        """`seats` is the number of requests that are processed at the same time."""
+        self._total = seats
         self._schemas: dict[str, Object] = {}
-        self._levels: dict[str, str] = {}
+        self._levels: dict[str, Object] = {}
         self._sorted: list[Object] | None = None
-        self._cached: dict[tuple[Any, ...], dict[str, str]] = {}
+        self._cached: dict[tuple[Any, ...], Classification] = {}
+        self.control = FlowControl({}, lambda user, info: self._classification(user, info).flow)
+        """The seats of the levels."""
         informers.add_handler(GROUP, "flowschemas", self._schema_changed)
         informers.add_handler(GROUP, "prioritylevelconfigurations", self._level_changed)
 
@@ -48,12 +64,16 @@ class FlowClassifier:
         if event.type == "DELETED":
             self._levels.pop(event.name, None)
         else:
-            self._levels[event.name] = event.metadata.uid
+            self._levels[event.name] = event.object
+        self.control.set_levels(priority_levels(list(self._levels.values()), self._total))
         self._sorted = None
         self._cached.clear()
 
-    def headers(self, user: User, info: RequestInfo) -> dict[str, str]:
+    def headers(self, user: User, info: RequestInfo) -> Mapping[str, str]:
         """Return the headers of a response; empty while no FlowSchema matches."""
+        return self._classification(user, info).headers
+
+    def _classification(self, user: User, info: RequestInfo) -> Classification:
         target = (info.group, info.resource, info.subresource, info.namespace) if info.resource else info.path
         key = (user.name, user.groups, info.verb, target)
         found = self._cached.get(key)
@@ -63,15 +83,60 @@ class FlowClassifier:
             found = self._cached[key] = self._classify(user, info)
         return found
 
-    def _classify(self, user: User, info: RequestInfo) -> dict[str, str]:
+    def _classify(self, user: User, info: RequestInfo) -> Classification:
         if self._sorted is None:
             known = (each for each in self._schemas.values() if _level(each) in self._levels)
             self._sorted = by_precedence(known)
         schema = matching_schema(self._sorted, user, info)
         if schema is None:
-            return {}
-        uid = schema["metadata"].get("uid") or ""
-        return {FLOW_SCHEMA_HEADER: uid, PRIORITY_LEVEL_HEADER: self._levels[_level(schema)]}
+            return _UNCLASSIFIED
+        headers = {
+            FLOW_SCHEMA_HEADER: schema["metadata"].get("uid") or "",
+            PRIORITY_LEVEL_HEADER: self._levels[_level(schema)]["metadata"].get("uid") or "",
+        }
+        return Classification(flow_of(schema, user, info), headers)
+
+
+def flow_of(schema: Object, user: User, info: RequestInfo) -> Flow:
+    """Return the level and flow of a request that a FlowSchema matches."""
+    method = (schema["spec"].get("distinguisherMethod") or {}).get("type")
+    flow = {"ByUser": user.name, "ByNamespace": info.namespace}.get(method or "", "")
+    return Flow(_level(schema), f"{schema['metadata']['name']}/{flow}")
+
+
+def priority_levels(objects: Sequence[Object], seats: int) -> dict[str, PriorityLevel]:
+    """Return the levels of PriorityLevelConfigurations, with their parts of the seats, rounded up."""
+    limits = {
+        each["metadata"]["name"]: each["spec"].get("limited") or {}
+        for each in objects
+        if each["spec"].get("type") == "Limited"
+    }
+    shares = {name: _number(limit, "nominalConcurrencyShares", 30) for name, limit in limits.items()}
+    total = sum(shares.values()) or 1
+    levels = {each["metadata"]["name"]: EXEMPT for each in objects if each["spec"].get("type") == "Exempt"}
+    for name, limit in limits.items():
+        own = -(-seats * shares[name] // total)
+        borrowable = limit.get("borrowingLimitPercent")
+        levels[name] = PriorityLevel(
+            seats=own,
+            queue_length=_queue_length(limit.get("limitResponse") or {}),
+            lendable=round(own * _number(limit, "lendablePercent", 0) / 100),
+            borrowable=None if borrowable is None else round(own * int(borrowable) / 100),
+        )
+    return levels
+
+
+def _queue_length(response: Object) -> int:
+    """Return the number of requests of one flow that can wait: the queues of a hand together."""
+    if response.get("type") != "Queue":
+        return 0
+    queuing = response.get("queuing") or {}
+    return _number(queuing, "queueLengthLimit", 50) * _number(queuing, "handSize", 8)
+
+
+def _number(fields: Object, name: str, default: int) -> int:
+    value = fields.get(name)
+    return default if value is None else int(value)
 
 
 def by_precedence(schemas: Iterable[Object]) -> list[Object]:
@@ -139,4 +204,4 @@ def _path_matches(rule: Object, info: RequestInfo) -> bool:
     )
 
 
-__all__ = ["FlowClassifier", "by_precedence", "matching_schema"]
+__all__ = ["FlowClassifier", "by_precedence", "flow_of", "matching_schema", "priority_levels"]

@@ -52,6 +52,7 @@ from .credentials import (
     read_key_pair,
 )
 from .flow_classifier import FlowClassifier
+from .flow_metrics import FlowMetrics
 from .identity import IdentityReviews, TokenIssuer, TokenlessAuthenticator, TokenRequests, token_invalidity
 from .identity.external_tokens import read_external_tokens
 from .identity_lease import IdentityLease
@@ -433,7 +434,10 @@ class ControlPlane:
             self.server, lambda: self.authority.issue(KUBELET_CLIENT, groups=(MASTERS,))
         )
         self._parts.append(self._kubelets)
-        self.server.classify = FlowClassifier(self.informers).headers
+        flows = FlowClassifier(self.informers, self.server.max_in_flight + self.server.max_mutating_in_flight)
+        self.server.classify = flows.headers
+        self.server.flow_control = flows.control
+        self.server.metrics.registry.register(FlowMetrics(flows.control))
         self.controllers = ControllerManager(self.server, self.informers)
         self.aggregator = Aggregator(
             self.server, self.informers, self.service_resolver, lambda: self.front_proxy_client

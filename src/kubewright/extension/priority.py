@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from kubewright.api.codec import to_plain
 from kubewright.api.errors import APIError
 from kubewright.api.flowcontrol.v1 import FlowSchema, PriorityLevelConfiguration
-from kubewright.apiserver.flow_control import EXEMPT, Flow, FlowControl, PriorityLevel
+from kubewright.apiserver.flow_control import Flow, FlowControl
 from kubewright.cache import Cache
 from kubewright.client.errors import NoKindMatch
-from kubewright.controlplane.flow_classifier import by_precedence, matching_schema
+from kubewright.controlplane.flow_classifier import by_precedence, flow_of, matching_schema, priority_levels
 
 if TYPE_CHECKING:
     from kubewright.apiserver.authentication.user import User
@@ -54,35 +54,7 @@ class ClusterPriorities:
     def classify(self, user: User, info: RequestInfo) -> Flow:
         """Return the level and flow of a request."""
         schema = matching_schema(self._schemas or (), user, info)
-        if schema is None:
-            return Flow("", "")
-        spec = schema["spec"]
-        method = (spec.get("distinguisherMethod") or {}).get("type")
-        flow = {"ByUser": user.name, "ByNamespace": info.namespace}.get(method or "", "")
-        return Flow(spec["priorityLevelConfiguration"]["name"], f"{schema['metadata']['name']}/{flow}")
-
-
-def priority_levels(objects: list[Object], seats: int) -> dict[str, PriorityLevel]:
-    """Return the levels of PriorityLevelConfigurations, with their parts of the seats, rounded up."""
-    limits = {
-        each["metadata"]["name"]: each["spec"].get("limited") or {}
-        for each in objects
-        if each["spec"].get("type") == "Limited"
-    }
-    shares = {name: _shares(limit) for name, limit in limits.items()}
-    total = sum(shares.values()) or 1
-    levels = {each["metadata"]["name"]: EXEMPT for each in objects if each["spec"].get("type") == "Exempt"}
-    for name, limit in limits.items():
-        response = limit.get("limitResponse") or {}
-        queuing = response.get("queuing") or {}
-        length = queuing.get("queueLengthLimit", 50) if response.get("type") == "Queue" else 0
-        levels[name] = PriorityLevel(seats=-(-seats * shares[name] // total), queue_length=length)
-    return levels
-
-
-def _shares(limit: Object) -> int:
-    shares = limit.get("nominalConcurrencyShares")
-    return 30 if shares is None else int(shares)
+        return Flow("", "") if schema is None else flow_of(schema, user, info)
 
 
 @asynccontextmanager
@@ -124,4 +96,4 @@ async def cluster_priorities(client: Client, server: APIServer) -> AsyncIterator
         await cache.stop()
 
 
-__all__ = ["ClusterPriorities", "cluster_priorities", "priority_levels"]
+__all__ = ["ClusterPriorities", "cluster_priorities"]
