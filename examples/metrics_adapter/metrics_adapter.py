@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kubewright import APIServerApp
+from kubewright.api.declarations import Rbac
 from kubewright.api.errors import APIError, NotFound
 from kubewright.api.label_selectors import Selector
 from kubewright.api.quantity import Quantity
@@ -119,5 +120,8 @@ class QueueLengths(ExternalMetrics):
 
 prometheus = Prometheus(os.environ.get("PROMETHEUS_URL", "http://prometheus.monitoring.svc:9090"))
 app = APIServerApp("metrics-adapter")
+app.add_permissions(
+    Rbac(groups=("core",), resources=("pods", "services", "namespaces"), verbs=("get", "list"))
+)
 app.add_custom_metrics(RequestRates())
 app.add_external_metrics(QueueLengths())

@@ -29,10 +29,6 @@ RESOLUTION = 15.0
 """Seconds for which a summary is used again."""
 COLUMNS = (Column("CPU", ".usage.cpu"), Column("Memory", ".usage.memory"), Column("Window", ".window"))
 
-permissions = (
-    Rbac(groups=("core",), resources=("nodes/proxy",), verbs=("get",)),
-    Rbac(groups=("core",), resources=("nodes", "pods"), verbs=("get", "list")),
-)
 log = logging.getLogger("metrics-server")
 
 
@@ -151,5 +147,9 @@ class PodUsage(Rest[PodMetrics]):
 
 summaries = Summaries()
 app = APIServerApp("metrics-server")
+app.add_permissions(
+    Rbac(groups=("core",), resources=("nodes/proxy",), verbs=("get",)),
+    Rbac(groups=("core",), resources=("nodes", "pods"), verbs=("get", "list")),
+)
 app.add(NodeMetrics, rest=NodeUsage(), verbs=("get", "list"))
 app.add(PodMetrics, rest=PodUsage(), verbs=("get", "list"))

@@ -13,6 +13,7 @@ import metrics_server
 from kubewright import Client, ObjectMeta
 from kubewright.api.apiregistration.v1 import APIService
 from kubewright.api.core.v1 import Container, Pod, PodSpec
+from kubewright.api.declarations import Rbac
 from kubewright.api.errors import MethodNotAllowed, NotFound
 from kubewright.testing import TestServer, run_app, start_test_server
 from metrics_server import GROUP, NodeMetrics, PodMetrics, app
@@ -66,7 +67,6 @@ async def test_metrics_of_nodes_and_pods(monkeypatch: pytest.MonkeyPatch) -> Non
             await client.get(PodMetrics, "missing", namespace="default")
         with pytest.raises(MethodNotAllowed):
             await client.delete(PodMetrics, "web", namespace="default")
-    assert app.server_declarations()
 
 
 async def test_the_simulated_api_returns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,3 +108,15 @@ kind: NodeMetrics
 metadata:
   name: node-0
 """
+
+
+def test_permissions_of_the_server() -> None:
+    rules = {
+        (resource, verb)
+        for rule in app.server_declarations()
+        if isinstance(rule, Rbac)
+        for resource in rule.resources
+        for verb in rule.verbs
+    }
+    assert {("nodes/proxy", "get"), ("nodes", "list"), ("pods", "list")} <= rules
+    assert not app.stores_objects

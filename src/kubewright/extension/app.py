@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from kubewright.api.declarations import Declaration, resource_info
+from kubewright.api.declarations import Declaration, Rbac, resource_info
 from kubewright.api.gvk import GroupKind, GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.callables import is_async
@@ -107,6 +107,7 @@ class APIServerApp:
         self.audit_functions: list[AuditFunction] = []
         self.configurations: list[Callable[[APIServer], object]] = []
         self._reads: dict[type[MetaObject], None] = {}
+        self._permissions: list[Rbac] = []
 
     def import_modules(self, package: str) -> None:
         """Import a package with its submodules, so that their resources and functions are declared.
@@ -366,6 +367,10 @@ class APIServerApp:
         self.configurations.append(function)
         return function
 
+    def add_permissions(self, *rules: Rbac) -> None:
+        """Add rules to the generated role of the server: what functions need besides `reads`."""
+        self._permissions += rules
+
     def _add_reads(self, kinds: Sequence[type[MetaObject]]) -> None:
         for kind in as_sequence("reads", kinds):
             check_kind(kind)
@@ -403,6 +408,11 @@ class APIServerApp:
         return [kind for declared in self.resources.values() for kind in declared.kinds]
 
     @property
+    def stores_objects(self) -> bool:
+        """Whether objects are stored by this server, and not by the system of a `Rest`."""
+        return any(declared.rest is None for declared in self.resources.values())
+
+    @property
     def storage(self) -> str:
         """URL of the storage."""
         return self.settings.storage
@@ -437,7 +447,7 @@ class APIServerApp:
         """Return the RBAC rules of the server, beside those to delegate authentication."""
         settings = self.settings
         managed = not settings.certificates if deployment is None else deployment.managed_certificates
-        return rbac.rules(
+        needed = rbac.rules(
             reads=[kind for kind in self._reads if _group_kind(kind) not in self.resources],
             api_services=self.api_service_names(),
             secret=self.secret,
@@ -446,6 +456,7 @@ class APIServerApp:
             managed_certificates=managed,
             registers=settings.register,
         )
+        return [*needed, *self._permissions]
 
     # Running
 

@@ -112,6 +112,11 @@ class DeployableAPIServer(Protocol):
         """Return the served groups and versions."""
         ...
 
+    @property
+    def stores_objects(self) -> bool:
+        """Whether its storage has objects of its own, and not only copies."""
+        ...
+
     def server_declarations(self, deployment: OperatorDeployment | None = None) -> Iterable[Declaration]:
         """Return the RBAC rules of the server, beside those to delegate authentication."""
         ...

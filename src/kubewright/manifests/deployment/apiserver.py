@@ -85,13 +85,13 @@ def add_api_server(
     tree.objects[SERVER] = [manager.namespace(names)] if namespace else []
     tree.objects[SERVER] += _server(settings, names, reference, storage)
     tree.objects[API_SERVICES] = _api_services(settings, names, reference)
-    if storage.startswith("memory"):
+    if storage.startswith("memory") and reference.app.stores_objects:
         tree.warnings.append(
             f"API server {reference.app.name} stores objects in memory, and a restart deletes them; set "
             f'{STORAGE} = "sqlite:/data/{reference.app.name}.db" or "etcd://..." in '
             "[tool.kubewright.deployment.env]"
         )
-    elif settings.deployment.replicas > 1 and not storage.startswith("etcd"):
+    elif settings.deployment.replicas > 1 and not storage.startswith(("etcd", "memory")):
         tree.warnings.append(f"replicas of an API server need a storage in etcd; {storage} has one replica")
     for definition in definitions:
         for version in definition["spec"]["versions"]:
