@@ -390,3 +390,48 @@ async def test_a_function_that_returns_no_graph(client: Client) -> None:
 
 def test_graph_errors_are_value_errors() -> None:
     assert issubclass(GraphError, ValueError)
+
+
+@resource(group="composed.example.com", version="v1")
+class Platform(CustomResource[RawObject, CompositionStatus]):
+    """A composition of compositions."""
+
+
+async def test_compositions_of_compositions(client: Client, operator: Operator) -> None:
+    @operator.compose(Platform, owns=(Site, ConfigMap))
+    def compose_platform(platform: Platform) -> Graph:
+        graph = Graph()
+        graph.add("site", Site(metadata=named("main"), spec={"size": platform.spec["size"]}))
+        graph.add("summary", lambda site: config("summary", address=site.status.address))
+        return graph
+
+    async with run_operator(operator, client):
+        await client.create(Platform(metadata=named("all", "default"), spec={"size": 1}))
+        found = await wait(client, reports("ObjectsNotReady", "summary: waits for site"), Platform, "all")
+        assert found.status.objects[1].state == "Waiting"
+        await set_database(client, "True")
+        await wait(client, condition("Ready"), Platform, "all")
+        address = (await client.get(Site, "main")).status.address
+        assert (await client.get(ConfigMap, "summary")).data == {"address": address}
+        await client.patch(Platform, merge_patch({"spec": {"size": 2}}), name="all")
+        await wait(client, field_is(".spec.size", 2), Database, "database")
+        await wait(client, condition("Ready", "False"), Platform, "all")
+        await set_database(client, "True")
+        await wait(client, condition("Ready"), Platform, "all")
+        await client.delete(Platform, "all")
+        await wait(client, is_deleted, Platform, "all")
+    for kind, name in ((Site, "main"), (Database, "database"), (ConfigMap, "settings")):
+        assert await client.get_or_none(kind, name) is None
+
+
+async def test_an_operator_of_one_namespace(client: Client) -> None:
+    operator = Operator("sites", namespaces=["default"])
+    operator.compose(Site, owns=(Database, Service, ConfigMap))(compose)
+    rules = [rule for rule in operator.declarations() if isinstance(rule, Rbac)]
+    assert {rule.namespace for rule in rules if "services" in rule.resources} == {"default"}
+    async with ready_site(client, operator, extra="more"):
+        await client.patch(ConfigMap, merge_patch({"data": {"address": "x"}}), name="more")
+        await change(client, extra=None)
+        await wait(client, is_deleted, ConfigMap, "more")
+        await client.delete(Site, "main")
+        await wait(client, is_deleted)
