@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,7 +13,10 @@ from .project_modules import add_project_to_path, relative_paths
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kubewright.explore.explorer import Exploration, Progress, Violation
+    from kubewright.explore.explorer import Exploration, Progress
+    from kubewright.explore.replay import RunToken
+    from kubewright.explore.reports.model import ExplorationReport
+    from kubewright.explore.run import Run
     from kubewright.explore.scenarios import Scenario
 
 
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Write a replay file for each violation.",
 )
+@click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Write the report as JSON.")
+@click.option("--html", "html_file", type=click.Path(dir_okay=False), help="Write the report as HTML.")
 def explore_command(
     operator: str | None,
     scenario_files: tuple[str, ...],
@@ -56,6 +61,8 @@ def explore_command(
     coverage: bool,
     replay: str | None,
     save: Path | None,
+    json_file: str | None,
+    html_file: str | None,
 ) -> None:
     """Find bugs of an operator: run scenarios with a fault at every point.
 
@@ -74,6 +81,7 @@ def explore_command(
     from kubewright.explore.factories import FactoryError, ModuleFactory
     from kubewright.explore.families import ALL
     from kubewright.explore.replay import ReplayError
+    from kubewright.explore.reports.exploration_report import report_of
     from kubewright.explore.scenario_files import ScenarioError, load_scenarios
 
     add_project_to_path()
@@ -105,8 +113,24 @@ def explore_command(
             )
     except (ExplorationError, FactoryError, ScenarioError, ReplayError) as error:
         raise click.ClickException(relative_paths(error)) from None
-    _print_result(result, operator, scenarios, save)
+    report = report_of(result, operator=operator, scenarios=scenarios, seed=seed)
+    if json_file is not None:
+        _write(json_file, report.to_json())
+    if html_file is not None:
+        from kubewright.explore.reports.html import html_of
+
+        _write(html_file, html_of(report))
+    if save is not None:
+        _save(save, result, operator, upgrade_from or "", scenarios)
+    _print_result(result, report)
     sys.exit(0 if result.ok else 1)
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {path}: {error.strerror}") from None
 
 
 class _Status:
@@ -152,59 +176,42 @@ class _Status:
             self._progress.refresh()
 
 
-def _print_result(
-    result: Exploration, operator: str, scenarios: Sequence[Scenario], save: Path | None
-) -> None:
+def _print_result(result: Exploration, report: ExplorationReport) -> None:
+    """Print the report and the figures."""
     from rich.console import Console
-    from rich.table import Table
 
-    console = Console(highlight=False, soft_wrap=True)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("FAMILY")
-    table.add_column("FAULTS", justify="right")
-    table.add_column("RUNS", justify="right")
-    table.add_column("VIOLATIONS", justify="right")
-    for name, points in result.points.items():
-        count = sum(each.family == name for each in result.violations)
-        table.add_row(name, str(points), str(result.runs_by_family.get(name, 0)), str(count))
-    console.print(table)
-    console.print(
-        f"{result.runs} runs in {result.seconds:.1f} s ({result.runs_per_minute:.0f} per minute, "
-        f"{1000 * result.cpu_seconds / max(result.runs, 1):.0f} ms CPU per run), "
+    from kubewright.explore.reports.text import print_report
+
+    print_report(report, Console(highlight=False, soft_wrap=True))
+    milliseconds = 1000 * result.cpu_seconds / max(result.runs, 1)
+    click.echo(
+        f"{result.runs_per_minute:.0f} runs per minute, {milliseconds:.0f} ms CPU per run, "
         f"{100 * result.fault_coverage:.0f} % of the faults"
     )
     for each in result.coverage:
-        console.print(relative_paths(each))
+        click.echo(relative_paths(each))
     for name in result.nondeterministic:
-        console.print(f"warning: the scenario {name} is not deterministic; replays may differ")
-    sources = {each.name: each.source for each in scenarios}
-    for number, violation in enumerate(result.violations, 1):
-        _print_violation(console, number, violation, operator, sources.get(violation.scenario, ""), save)
-    console.print(f"{len(result.violations)} violations" if result.violations else "no violations")
+        click.echo(f"warning: the scenario {name} is not deterministic; replays may differ")
 
 
-def _print_violation(
-    console: Any, number: int, violation: Violation, operator: str, source: str, save: Path | None
+def _save(
+    directory: Path, result: Exploration, operator: str, old: str, scenarios: Sequence[Scenario]
 ) -> None:
-    from kubewright.explore.replay import Replay, generated_test
+    """Write a replay file for each violation."""
+    from kubewright.explore.replay import Replay
+    from kubewright.explore.reports.exploration_report import scenario_file
 
-    file = relative_paths(source.rpartition(":")[0] or source)
-    token = str(violation.token)
-    faults = ", ".join(map(str, violation.faults)) or "no fault"
-    console.print(f"\n{number}. {violation.name}: {violation.message}", markup=False)
-    console.print(f"   scenario {violation.scenario}, {faults}, {violation.count} runs", markup=False)
-    console.print(f"   kubewright explore {operator} --scenario {file} --replay '{token}'", markup=False)
-    test = generated_test(violation.token, operator=operator, scenario_file=file, finding=violation.name)
-    console.print("\n".join(f"     {line}".rstrip() for line in test.splitlines()), markup=False)
-    if save is not None:
-        save.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
+    files = {each.name: scenario_file(each) for each in scenarios}
+    for number, each in enumerate(result.violations, 1):
         Replay(
-            token=token,
+            token=str(each.token),
             operator=operator,
-            scenario_file=file,
-            finding=f"{violation.name}: {violation.message}",
-            trace_digest=violation.run.trace.digest(),
-        ).write(save / f"{number:02}-{violation.name}.json")
+            old_operator=old,
+            scenario_file=files[each.scenario],
+            finding=f"{each.name}: {each.message}",
+            trace_digest=each.run.trace.digest(),
+        ).write(directory / f"{number:02}-{each.name}.json")
 
 
 def _replay(
@@ -214,7 +221,7 @@ def _replay(
     tolerate: tuple[str, ...],
     upgrade_from: str | None,
 ) -> int:
-    """Repeat one run and print its trace; return the exit code."""
+    """Repeat one run and print what it violates; return the exit code."""
     from kubewright.explore.factories import ModuleFactory
     from kubewright.explore.replay import Replay, RunToken
     from kubewright.explore.scenario_files import load_scenarios
@@ -227,20 +234,44 @@ def _replay(
     if not operator or not files:
         raise click.UsageError("a token needs the operator and its scenario: MODULE:OPERATOR --scenario FILE")
     old = upgrade_from or saved.old_operator
-    run, _ = replay(
+    token, scenarios = RunToken.parse(saved.token), load_scenarios(files)
+    run, reference = replay(
         ModuleFactory(operator),
-        load_scenarios(files),
-        RunToken.parse(saved.token),
+        scenarios,
+        token,
         tolerances=tolerate,
         old_factory=ModuleFactory(old) if old else None,
     )
-    for event in run.trace:
-        if event.kind not in ("request", "event", "initial"):
-            click.echo(event.line())
-    for finding in run.findings:
-        click.echo(f"violated {finding}")
-    if saved.trace_digest and saved.trace_digest != run.trace.digest():
-        click.echo("the trace differs from the saved one: operator, scenario or Kubewright have changed")
     if run.ok:
         click.echo("no violations")
-    return 0 if run.ok else 1
+        return 0
+    _print_run(run, reference, operator, token, scenarios)
+    if saved.trace_digest and saved.trace_digest != run.trace.digest():
+        click.echo("the trace differs from the saved one: operator, scenario or Kubewright have changed")
+    return 1
+
+
+def _print_run(
+    run: Run, reference: Run, operator: str, token: RunToken, scenarios: Sequence[Scenario]
+) -> None:
+    """Print what a run violated."""
+    from rich.console import Console
+
+    from kubewright.explore.explorer import Exploration, Violation
+    from kubewright.explore.reports.exploration_report import report_of
+    from kubewright.explore.reports.text import print_violation
+
+    violations = [
+        Violation(
+            name=each.name,
+            message=each.message,
+            scenario=token.scenario,
+            family="",
+            run=run,
+            reference=reference,
+        )
+        for each in run.findings
+    ]
+    report = report_of(Exploration(violations=violations), operator=operator, scenarios=scenarios)
+    for number, each in enumerate(report.violations, 1):
+        print_violation(each, Console(highlight=False, soft_wrap=True), number=number)

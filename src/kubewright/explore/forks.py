@@ -25,7 +25,6 @@ import struct
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from time import monotonic as real_monotonic  # the function; the module attribute is replaced in runs
 from time import process_time
 from typing import Any, NamedTuple
@@ -263,17 +262,11 @@ class Session:
 
 
 def _transferable(run: Run, *, with_trace: bool) -> Run:
-    """Return a run without what only its process can use."""
+    """Return a run without what is only needed to explain a violation."""
     if not with_trace:
         run.trace.events = []
         run.final_state = {}
         run.state = run.state_at_fault = None
-        return run
-    for name in ("state", "state_at_fault"):
-        state = getattr(run, name)
-        if state is not None:
-            plain = replace(state, previous=None, converged=None, declared=(), _requests=(), _request_count=0)
-            setattr(run, name, plain)
     return run
 
 

@@ -24,7 +24,7 @@ import gc
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from kubewright.controller.controller import current_reconcile
@@ -108,7 +108,7 @@ class Run:
     uses_threads: bool = False
     """Whether the operator has plain functions, which run in threads."""
     state: ClusterState | None = None
-    """The final state. Without earlier states if the run was in another Python process."""
+    """The final state, with the earlier ones; without requests if the run was in another Python process."""
     state_at_fault: ClusterState | None = None
     """The state before the first fault."""
     lines: dict[str, list[int]] = field(default_factory=dict)
@@ -119,9 +119,31 @@ class Run:
         """Whether nothing was violated."""
         return not self.findings
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields for another Python process; the chain of earlier states becomes a list."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        states = [] if self.state is None else [self.state, *self.state.earlier()]
+        values["state"] = [_transferable(each) for each in states]
+        if self.state_at_fault is not None:
+            values["state_at_fault"] = _transferable(self.state_at_fault)
+        return values
+
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        """Set the fields of a run of another Python process."""
+        state = None
+        for each in reversed(values["state"]):
+            state = replace(each, previous=state)
+        for name, value in {**values, "state": state}.items():
+            setattr(self, name, value)
+
     def add(self, name: str, message: str) -> None:
         """Add a finding."""
         self.findings.append(Finding(name, message, self.end, max(len(self.trace) - 1, 0)))
+
+
+def _transferable(state: ClusterState) -> ClusterState:
+    """Return a state without references to other states, requests and rules."""
+    return replace(state, previous=None, converged=None, declared=(), _requests=(), _request_count=0)
 
 
 class _AlignedSteps(ClientSteps):
