@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from kubewright import Client, ObjectMeta
@@ -128,6 +130,35 @@ async def test_registration_ends_with_the_app(control_plane: TestServer) -> None
     assert not [each for each in await client.list(APIService) if each.name.endswith(GROUP)]
     with pytest.raises(NotFound):
         await client.get(Service, "kitchen", namespace="default")
+
+
+async def test_a_tunnel_forwards_to_the_app(unused_tcp_port: int) -> None:
+    """The cluster connects to the external address, which forwards TLS to the port of the app."""
+    port, forwarded = unused_tcp_port, 0
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal forwarded
+        forwarded += 1
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
+
+        async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+            while data := await source.read(65536):
+                target.write(data)
+            target.close()
+
+        await asyncio.gather(copy(reader, far_writer), copy(far_reader, writer), return_exceptions=True)
+
+    async with start_test_server("in-process", controllers=False) as server:
+        tunnel = await asyncio.start_server(forward, "127.0.0.1", 0)
+        address = f"localhost:{tunnel.sockets[0].getsockname()[1]}"
+        client = server.client()
+        async with tunnel, run_app(kitchen(), client, port=port, external_address=address):
+            service = await client.get(Service, "kitchen", namespace="default")
+            assert service.spec is not None
+            assert service.spec.external_name == "localhost"
+            before = forwarded
+            await client.create(oven())
+            assert before > 0
 
 
 async def test_objects_survive_a_restart(tmp_path: object) -> None:

@@ -75,6 +75,7 @@ async def test_ports_and_proxy(cluster: TestServer) -> None:
         send = client.rest.transport.send
         response = await send("GET", f"{PATH}/web/a/b", "x=1")
         assert (response.status, response.body) == (200, b"GET /a/b?x=1 HTTP/1.1")
+        assert (await send("GET", f"{PATH}/web/%2e%2e/b")).status == 400
         response = await send("POST", f"{PATH}/web/")
         assert response.body == b"POST / HTTP/1.1"
         socket = await client.rest.transport.websocket(

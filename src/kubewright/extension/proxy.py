@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from kubewright.api.errors import BadRequest
 from kubewright.controlplane.aggregation.proxy import Proxy
 from kubewright.controlplane.aggregation.remote import Remote, Service, forwarded_headers
 
@@ -49,7 +50,9 @@ class ProxyConnections(Remote):
         return self._default
 
     async def forward(self, request: HTTPRequest, target: ProxyTarget, path: str) -> HTTPResponse:
-        """Forward a request to a path of the target."""
+        """Forward a request to a path of the target; `..` would leave the base path of the target."""
+        if ".." in path.split("/"):
+            raise BadRequest("the path must not contain '..'")
         return await _TargetProxy(self, target, path)(request)
 
 

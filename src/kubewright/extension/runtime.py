@@ -208,10 +208,13 @@ def _namespace(app: APIServerApp, cluster: Client | None) -> str:
         return "default"
     if app.settings.development:
         return cluster.options.namespace or "default"
-    return in_cluster_namespace(
-        "the namespace of the Service of the API server is unknown (set KUBEWRIGHT_NAMESPACE, or use "
-        "--development)"
-    )
+    try:
+        return in_cluster_namespace("")
+    except SettingsError:
+        raise SettingsError(
+            "the namespace of the Service of the API server is unknown outside of a pod; run it on this "
+            "machine with --development, or set KUBEWRIGHT_NAMESPACE"
+        ) from None
 
 
 async def run_app(app: APIServerApp, client: Client | None, stop: asyncio.Event | None) -> None:
