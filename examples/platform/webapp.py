@@ -118,7 +118,7 @@ async def compose(app: WebApp, client: Client) -> Graph:
     @graph.status
     def report(service: Service, web: Deployment) -> None:
         app.status.address = address_of(service)
-        app.status.ready_replicas = web.status.ready_replicas or 0
+        app.status.ready_replicas = (web.status.ready_replicas if web.status else None) or 0
 
     return graph
 
@@ -130,6 +130,7 @@ def new_password() -> bytes:
 
 def address_of(service: Service) -> str:
     """Return the URL of a Service."""
+    assert service.spec is not None
     return f"http://{service.spec.cluster_ip}"
 
 
