@@ -47,7 +47,7 @@ async def running(
     def registered(found: CSINode | None) -> bool:
         return bool(found and found.spec and found.spec.drivers)
 
-    waiting = asyncio.create_task(cluster.client.wait(CSINode, name=node, until=registered, timeout=20))
+    waiting = asyncio.create_task(cluster.client.wait(CSINode, name=node, until=registered, timeout=30))
     await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
     if task.done():
         task.result()
@@ -89,7 +89,7 @@ async def bound(client: Client, name: str) -> PersistentVolumeClaim:
     def check(claim: PersistentVolumeClaim | None) -> bool:
         return bool(claim and claim.status and claim.status.phase == "Bound")
 
-    found = await client.wait(PersistentVolumeClaim, name, namespace="default", until=check, timeout=20)
+    found = await client.wait(PersistentVolumeClaim, name, namespace="default", until=check, timeout=30)
     assert found is not None
     return found
 
@@ -130,7 +130,7 @@ async def test_life_of_a_volume(kubelets: Path, eventually: Any) -> None:
 
             # The pod writes into the directory of the driver.
             await run_pod(cluster, "writer", 'echo hello > "$DATA/index.html"; sleep 60', claimed("site"))
-            await cluster.wait_ready("writer")
+            await cluster.wait_ready("writer", timeout=30)
             await eventually((data / "index.html").exists)
             assert (data / "index.html").read_text() == "hello\n"
             assert "SuccessfulAttachVolume" in await cluster.reasons("writer")
@@ -153,7 +153,7 @@ async def test_life_of_a_volume(kubelets: Path, eventually: Any) -> None:
                 "restored",
                 namespace="default",
                 until=lambda found: "FileSystemResizePending" in conditions(found),
-                timeout=20,
+                timeout=30,
             )
             await run_pod(cluster, "reader", 'cat "$DATA/index.html"', claimed("restored"))
             await cluster.wait_for("reader", lambda status: status["phase"] == "Succeeded")
@@ -193,7 +193,7 @@ async def _expand(cluster: ProcessCluster, claim: str, size: str) -> None:
         return str((capacity or {}).get("storage")) == size
 
     found = await cluster.client.wait(
-        PersistentVolumeClaim, claim, namespace="default", until=expanded, timeout=20
+        PersistentVolumeClaim, claim, namespace="default", until=expanded, timeout=30
     )
     assert found is not None
     assert found.status is not None
@@ -221,7 +221,7 @@ async def _take_snapshot(client: Client) -> None:
         "before",
         namespace="default",
         until=lambda snapshot: bool(snapshot and snapshot.status.ready_to_use),
-        timeout=20,
+        timeout=30,
     )
     assert found is not None
     assert str(found.status.restore_size) == "2Gi"
@@ -234,7 +234,7 @@ async def _delete_all(cluster: ProcessCluster, *pods: str) -> None:
     for name in ("site", "restored", "clone"):
         await client.delete(PersistentVolumeClaim, name, namespace="default")
     await client.delete(VolumeSnapshot, "before", namespace="default")
-    await client.wait(VolumeSnapshot, "before", namespace="default", until=is_deleted, timeout=20)
+    await client.wait(VolumeSnapshot, "before", namespace="default", until=is_deleted, timeout=30)
     assert list(await client.list(VolumeSnapshotContent)) == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -30,6 +31,7 @@ from kubewright.node.csi import (
     Topology,
     Volume,
 )
+from kubewright.node.plugin_registration import PluginInfo, PluginRegistrar
 from kubewright.testing.server import start_test_server
 
 ZONE = "topology.disks.csi.example.com/zone"
@@ -130,7 +132,7 @@ class World:
 
     async def delete_pod(self, name: str) -> None:
         await self.client.delete("pods", name, namespace="default", grace_period=1)
-        await self.client.wait("pods", name, namespace="default", until=is_deleted, timeout=20)
+        await self.client.wait("pods", name, namespace="default", until=is_deleted, timeout=30)
 
 
 @pytest.fixture
@@ -155,7 +157,7 @@ async def running(driver: Disks, cluster: SimulatedCluster, kubelets: Path) -> A
     def registered(found: CSINode | None) -> bool:
         return bool(found and found.spec and found.spec.drivers)
 
-    await client.wait(CSINode, name="node-0", until=registered, timeout=20)
+    await client.wait(CSINode, name="node-0", until=registered, timeout=30)
     try:
         yield
     finally:
@@ -176,7 +178,7 @@ async def test_failed_calls_are_reported_and_repeated(world: World, eventually: 
     await world.create_class()
     await world.create_claim()
     await world.create_pod("app")
-    await world.cluster.wait_ready("app", timeout=20)
+    await world.cluster.wait_ready("app", timeout=30)
     assert {"Provisioning", "ProvisioningFailed", "ProvisioningSucceeded"} <= set(
         await world.cluster.reasons("data")
     )
@@ -215,7 +217,7 @@ async def test_topology_and_late_binding(world: World, eventually: Any) -> None:
     await asyncio.sleep(0.2)
     assert world.driver.calls == []
     await world.create_pod("app")
-    await world.cluster.wait_ready("app", timeout=20)
+    await world.cluster.wait_ready("app", timeout=30)
     request = world.driver.last("create")
     assert [each.segments for each in request.accessibility_requirements.preferred] == [{ZONE: "north"}]
     (volume,) = await world.client.list(PersistentVolume)
@@ -260,7 +262,7 @@ async def test_secrets_and_retained_volumes(world: World, eventually: Any) -> No
     )
     await world.create_claim()
     await world.create_pod("app")
-    await world.cluster.wait_ready("app", timeout=20)
+    await world.cluster.wait_ready("app", timeout=30)
     created = world.driver.last("create")
     assert (created.parameters, created.secrets) == ({"tier": "gold"}, {"token": "secret-create"})
     assert created.volume_capabilities[0].mount.fs_type == "ext4"
@@ -279,7 +281,7 @@ async def test_secrets_and_retained_volumes(world: World, eventually: Any) -> No
 async def test_inline_volumes_and_kubelet_restarts(world: World, eventually: Any) -> None:
     inline = {"driver": Disks.name, "volumeAttributes": {"size": "1Mi"}}
     await world.cluster.create_pod("inline", volumes=[{"name": "scratch", "csi": inline}])
-    await world.cluster.wait_ready("inline", timeout=20)
+    await world.cluster.wait_ready("inline", timeout=30)
     request = world.driver.last("publish")
     assert request.volume_id.startswith("csi-")
     assert request.volume_context["size"] == "1Mi"
@@ -297,6 +299,26 @@ async def test_inline_volumes_and_kubelet_restarts(world: World, eventually: Any
     assert not Path(request.target_path).exists()
 
 
+async def test_plug_ins_that_cannot_be_registered(
+    kubelets: Path, eventually: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry = kubelets / "node-0" / "plugins_registry"
+    registry.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(registry / "stale-reg.sock"))
+    async with start_test_server("in-process", nodes=1, kubelet_directory=kubelets):
+        registrar = PluginRegistrar(
+            kubelets / "node-0", PluginInfo(type="DRAPlugin", name="other.example.com", endpoint="/x")
+        )
+        await registrar.start()
+        await eventually(lambda: "kubelet rejected plug-in" in caplog.text)
+        await asyncio.sleep(0.6)
+        messages = [each.getMessage() for each in caplog.records]
+        assert messages.count("could not register plug-in, retrying") == 1
+        assert not registrar.registered.is_set()
+        await registrar.stop()
+
+
 async def test_pods_wait_for_a_driver(kubelets: Path, eventually: Any) -> None:
     async with start_test_server("in-process", nodes=1, kubelet_directory=kubelets) as server:
         server.nodes.settings.start_delay = 0.0
@@ -309,9 +331,9 @@ async def test_pods_wait_for_a_driver(kubelets: Path, eventually: Any) -> None:
         (message,) = {each["message"] for each in events if each["reason"] == "FailedMount"}
         assert f"driver name {Disks.name} not found in the list of registered CSI drivers" in message
         async with running(Disks(), cluster, kubelets):
-            await cluster.wait_ready("early", timeout=20)
+            await cluster.wait_ready("early", timeout=30)
             await server.client().delete("pods", "early", namespace="default", grace_period=1)
-            await server.client().wait("pods", "early", namespace="default", until=is_deleted, timeout=20)
+            await server.client().wait("pods", "early", namespace="default", until=is_deleted, timeout=30)
 
 
 def _uid(world: World, pod: str) -> str:

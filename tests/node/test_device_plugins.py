@@ -68,7 +68,7 @@ async def test_devices_are_advertised_scheduled_and_assigned(kubelets: Path, eve
             await eventually(lambda: _equals(counts(cluster), ("3", "3")))
             # Without a node name: the scheduler has to find the node.
             await cluster.create_pod("first", containers=[container(2)], nodeName="")
-            await cluster.wait_ready("first")
+            await cluster.wait_ready("first", timeout=30)
             await cluster.create_pod("second", containers=[container(2)], nodeName="")
             status = await cluster.wait_for("second", lambda status: status.get("conditions"))
             assert f"1 Insufficient {RESOURCE}" in status["conditions"][0]["message"]
@@ -80,7 +80,7 @@ async def test_devices_are_advertised_scheduled_and_assigned(kubelets: Path, eve
 
             # The devices are free when the pod has ended.
             await cluster.client.delete("pods", "first", namespace="default")
-            await cluster.wait_ready("second")
+            await cluster.wait_ready("second", timeout=30)
 
 
 async def test_unhealthy_devices_lower_what_is_allocatable(kubelets: Path, eventually: Any) -> None:
@@ -91,27 +91,26 @@ async def test_unhealthy_devices_lower_what_is_allocatable(kubelets: Path, event
             (devices / "tty0").unlink()
             await eventually(lambda: _equals(counts(cluster), ("2", "1")))
             await cluster.create_pod("one", containers=[container(1)])
-            await cluster.wait_ready("one")
+            await cluster.wait_ready("one", timeout=30)
             assert _run(cluster, "one").allocation.envs == {"SERIAL_PORTS": "/dev/tty1"}
         # A plug-in that has ended has no healthy devices.
         await eventually(lambda: _equals(counts(cluster), ("2", "0")))
 
 
 async def test_a_restarted_kubelet_keeps_assignments(kubelets: Path, eventually: Any) -> None:
-    async with start_simulated(kubelets) as cluster:
-        devices = ports(kubelets / "dev", "tty0", "tty1")
-        plugin = SerialPorts(devices, interval=0.02)
-        async with running(plugin, kubelets):
-            await eventually(lambda: _equals(counts(cluster), ("2", "2")))
-            await cluster.create_pod("before", containers=[container(1)])
-            await cluster.wait_ready("before")
-            assert cluster.nodes.plugins is not None
-            await cluster.nodes.plugins.restart("node-0")
-            await eventually(lambda: cluster.nodes.plugins.nodes["node-0"].devices.counts())  # type: ignore[union-attr]
-            await eventually(lambda: _equals(counts(cluster), ("2", "2")))
-            await cluster.create_pod("after", containers=[container(1)])
-            await cluster.wait_ready("after")
-            assert _run(cluster, "after").allocation.envs == {"SERIAL_PORTS": "/dev/tty1"}
+    plugin = SerialPorts(ports(kubelets / "dev", "tty0", "tty1"), interval=0.02)
+    async with start_simulated(kubelets) as cluster, running(plugin, kubelets):
+        await eventually(lambda: _equals(counts(cluster), ("2", "2")))
+        await cluster.create_pod("before", containers=[container(1)])
+        await cluster.wait_ready("before", timeout=30)
+        assert cluster.nodes.plugins is not None
+        await cluster.nodes.plugins.restart("node-0")
+        devices = cluster.nodes.plugins.nodes["node-0"].devices
+        await eventually(lambda: devices.counts()[RESOURCE].allocatable == 2)
+        await eventually(lambda: _equals(counts(cluster), ("2", "2")))
+        await cluster.create_pod("after", containers=[container(1)])
+        await cluster.wait_ready("after", timeout=30)
+        assert _run(cluster, "after").allocation.envs == {"SERIAL_PORTS": "/dev/tty1"}
 
 
 class Picky(DevicePlugin):
@@ -159,7 +158,7 @@ async def test_failed_allocations_reject_the_pod(kubelets: Path, eventually: Any
             # Init containers and containers share devices.
             init = container(2, name="init") | {"command": ["true"]}
             await cluster.create_pod("accepted", initContainers=[init], containers=[container(1)])
-            await cluster.wait_ready("accepted")
+            await cluster.wait_ready("accepted", timeout=30)
             assert _run(cluster, "accepted").allocation.envs == {"DEVICES": "a"}
             assert plugin.starts == [["a", "b"], ["a", "b"], ["a"]]
             assert "Failed" in await cluster.reasons("accepted")
@@ -184,6 +183,17 @@ def test_resource_names_are_checked() -> None:
 
     with pytest.raises(ValueError, match="expected the name of an extended resource"):
         Unnamed()
+
+
+async def test_errors_of_the_device_list_end_the_plug_in(kubelets: Path) -> None:
+    class Repeated(DevicePlugin):
+        resource = RESOURCE
+
+        async def devices(self) -> AsyncIterator[list[Device]]:
+            yield [Device("a"), Device("a")]
+
+    with pytest.raises(ValueError, match="two devices have the same id"):
+        await Repeated().run(asyncio.Event(), kubelet_directory=kubelets)
 
 
 async def test_paths_too_long_for_sockets(tmp_path: Path) -> None:

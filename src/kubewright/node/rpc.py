@@ -92,7 +92,8 @@ class UnixServer:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = check_socket_path(path)
-        self._server = grpc.aio.server()
+        self._handlers: list[Any] = []
+        self._server: Any = None
 
     def add(self, service: Service, implementation: object) -> None:
         """Serve the calls of a service that an object implements."""
@@ -110,12 +111,14 @@ class UnixServer:
             handlers[method.name] = make(
                 wrapped, request_deserializer=method.request.decode, response_serializer=Message.encode
             )
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.name, handlers),))
+        self._handlers.append(grpc.method_handlers_generic_handler(service.name, handlers))
 
     async def start(self) -> None:
         """Listen; raise `OSError` if that is not possible."""
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
         self._remove_socket()
+        self._server = grpc.aio.server()
+        self._server.add_generic_rpc_handlers(tuple(self._handlers))
         try:
             self._server.add_insecure_port(f"unix:{self.path}")
         except RuntimeError as error:
@@ -124,7 +127,10 @@ class UnixServer:
 
     async def stop(self, grace: float = STOP_SECONDS) -> None:
         """Stop, after at most `grace` seconds for calls in progress, and remove the socket."""
-        await self._server.stop(grace)
+        # Released here: the destructor of a server needs its event loop.
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop(grace)
         self._remove_socket()
 
     def _remove_socket(self) -> None:

@@ -15,7 +15,7 @@ import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from kubewright.node.errors import RPCError
 from kubewright.node.messages import Empty
@@ -131,14 +131,22 @@ class DevicePlugin:
             await self._run(stopping, directory, poll_interval)
 
     async def _run(self, stop: asyncio.Event, directory: Path, poll_interval: float) -> None:
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self._read_devices()),
-                group.create_task(self._serve(directory, poll_interval)),
-            ]
-            await stop.wait()
+        stopped = asyncio.create_task(stop.wait())
+        tasks: set[asyncio.Task[Any]] = {
+            stopped,
+            asyncio.create_task(self._read_devices()),
+            asyncio.create_task(self._serve(directory, poll_interval)),
+        }
+        pending = tasks
+        try:
+            while not stopped.done():
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+        finally:
             for task in tasks:
                 task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _read_devices(self) -> None:
         async for found in self.devices():
@@ -156,8 +164,8 @@ class DevicePlugin:
         while True:
             server = UnixServer(directory / endpoint)
             server.add(DEVICE_PLUGIN, _Calls(self))
-            await server.start()
             try:
+                await server.start()
                 instance = _instance(kubelet)
                 if instance is not None:
                     await self._register(kubelet, endpoint)

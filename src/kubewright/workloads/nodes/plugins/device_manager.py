@@ -72,7 +72,8 @@ class DeviceManager:
         self._server: UnixServer | None = None
         self._endpoints: dict[str, DeviceEndpoint] = {}
         self._removals: dict[str, asyncio.TimerHandle] = {}
-        self._removed: set[str] = set()
+        self._known: set[str] = set()
+        """Resources that were registered, also before a restart."""
         self._assigned: _Assignments = {}
         self._lock = asyncio.Lock()
 
@@ -82,6 +83,9 @@ class DeviceManager:
         for path in self._directory.glob("*.sock"):
             path.unlink(missing_ok=True)
         self._assigned = self._read_checkpoint()
+        for containers in self._assigned.values():
+            for resources in containers.values():
+                self._known.update(resources)
         self._server = UnixServer(self._directory / KUBELET_SOCKET)
         self._server.add(REGISTRATION, self)
         await self._server.start()
@@ -121,7 +125,7 @@ class DeviceManager:
             await before.close()
         if timer := self._removals.pop(name, None):
             timer.cancel()
-        self._removed.discard(name)
+        self._known.add(name)
         self._endpoints[name] = DeviceEndpoint(name, socket, options, lambda: self._changed(name))
         logger.info("device plug-in registered", extra={"resource": name, "endpoint": str(socket)})
 
@@ -142,12 +146,11 @@ class DeviceManager:
     def _remove(self, name: str) -> None:
         self._removals.pop(name, None)
         self._endpoints.pop(name, None)
-        self._removed.add(name)
         self._on_change()
 
     def counts(self) -> dict[str, DeviceCount]:
-        """Return the number of devices by resource; zero for resources whose plug-in was removed."""
-        found = {name: DeviceCount(0, 0) for name in self._removed}
+        """Return the number of devices by resource; zero for resources without a plug-in now."""
+        found = {name: DeviceCount(0, 0) for name in self._known}
         for name, endpoint in self._endpoints.items():
             healthy = len(endpoint.healthy)
             found[name] = DeviceCount(healthy + len(endpoint.unhealthy), healthy)
@@ -156,9 +159,9 @@ class DeviceManager:
     # Assignment
 
     def manages(self, spec: Object) -> bool:
-        """Whether a pod requests devices of a registered plug-in."""
+        """Whether a pod requests devices of plug-ins."""
         return any(
-            _limits(container, self._endpoints)
+            _limits(container, self._known)
             for part in ("initContainers", "containers")
             for container in spec.get(part) or ()
         )
@@ -183,7 +186,7 @@ class DeviceManager:
         reusable: dict[str, set[str]] = {}
         for part in ("initContainers", "containers"):
             for container in spec.get(part) or ():
-                for resource, size in _limits(container, self._endpoints).items():
+                for resource, size in _limits(container, self._known).items():
                     if resource in self._assigned.get(uid, {}).get(container["name"], {}):
                         continue
                     shared = reusable.setdefault(resource, set())
@@ -197,7 +200,9 @@ class DeviceManager:
                     by_container[resource] = ContainerDevices(tuple(ids), allocation)
 
     async def _choose(self, resource: str, size: int, reusable: set[str]) -> list[str]:
-        endpoint = self._endpoints[resource]
+        endpoint = self._endpoints.get(resource)
+        if endpoint is None:
+            raise AllocationError(f"cannot allocate unregistered device {resource}")
         if not endpoint.healthy:
             raise AllocationError(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
         chosen = sorted(reusable & endpoint.healthy)[:size]

@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 POLL_SECONDS: Final = 0.25
 CALL_SECONDS: Final = 10.0
+RETRY_SECONDS: Final = 0.5
+RETRY_LIMIT: Final = 122.0
 
 
 class PluginWatcher:
@@ -35,6 +37,8 @@ class PluginWatcher:
         self._register = register
         self._remove = remove
         self._plugins: dict[tuple[str, int], PluginInfo] = {}
+        self._retries: dict[tuple[str, int], tuple[float, float]] = {}
+        """Time and delay of the next attempt for sockets that do not respond."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -49,6 +53,7 @@ class PluginWatcher:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
         self._plugins.clear()
+        self._retries.clear()
 
     async def _watch(self) -> None:
         while True:
@@ -58,9 +63,17 @@ class PluginWatcher:
                 logger.info("plug-in was removed", extra={"plugin": info.name})
                 if info.type in self._remove:
                     await self._remove[info.type](info.name)
+            self._retries = {key: retry for key, retry in self._retries.items() if key in found}
             for key, path in found.items():
-                if key not in self._plugins and (added := await self._add(path)) is not None:
+                due, delay = self._retries.get(key, (0.0, RETRY_SECONDS))
+                now = asyncio.get_running_loop().time()
+                if key in self._plugins or now < due:
+                    continue
+                added = await self._add(path, is_retry=key in self._retries)
+                if added is not None:
                     self._plugins[key] = added
+                else:
+                    self._retries[key] = (now + delay, min(delay * 2, RETRY_LIMIT))
             await asyncio.sleep(POLL_SECONDS)
 
     def _sockets(self) -> dict[tuple[str, int], Path]:
@@ -75,15 +88,17 @@ class PluginWatcher:
                 found[path.name, status.st_ctime_ns] = path
         return found
 
-    async def _add(self, path: Path) -> PluginInfo | None:
-        """Register a plug-in; return `None` if it does not respond, which is tried again."""
+    async def _add(self, path: Path, *, is_retry: bool) -> PluginInfo | None:
+        """Register a plug-in; return `None` if that fails, which is tried again with back-off."""
         try:
             async with Channel(path) as channel:
                 info = await channel.call(GET_INFO, Empty(), timeout=CALL_SECONDS)
                 status = await self._register_info(info)
                 await channel.call(NOTIFY, status, timeout=CALL_SECONDS)
         except RPCError as error:
-            logger.warning("could not register plug-in", extra={"socket": path.name, "error": str(error)})
+            level = logging.DEBUG if is_retry else logging.WARNING
+            extra = {"socket": path.name, "error": str(error)}
+            logger.log(level, "could not register plug-in, retrying", extra=extra)
             return None
         return info if status.plugin_registered else None
 
