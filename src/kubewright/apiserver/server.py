@@ -82,6 +82,7 @@ class APIServer:
         log_sample: float = 0.0,
         slow_request: float = 1.0,
         impersonation: bool = True,
+        cbor: bool = False,
         auditor: Auditor | None = None,
         tracer: RequestTracer | None = None,
     ) -> None:
@@ -128,6 +129,10 @@ class APIServer:
         self.pipeline = RequestPipeline(self)
         self.handle: HTTPHandler = self.pipeline.handle
         """Serves one request; a request that has a `user` is already authenticated."""
+        if cbor:
+            from .encoding.cbor import CBORHandler
+
+            self.handle = CBORHandler(self.handle)
         self._compactor: asyncio.Task[None] | None = None
         self._start_hooks: list[Callable[[], Awaitable[object]]] = []
         self._register_own_paths()

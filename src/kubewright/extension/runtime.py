@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.apiserver.authorization import AlwaysAllowPaths, AuthorizerUnion, PrivilegedGroups
 from kubewright.apiserver.delegation import Delegation
-from kubewright.apiserver.encoding.cbor import CBORHandler
 from kubewright.apiserver.encoding.protobuf import builtin_codec
 from kubewright.apiserver.http.server import HTTPServer
 from kubewright.apiserver.in_process import InProcessTransport
@@ -92,13 +91,12 @@ async def serve_app(app: APIServerApp, cluster: Client | None) -> AsyncIterator[
             authorizer=_authorizer(app, access),
             admission=[DeclaredAdmission(app.name, app.admissions, values)] if app.admissions else (),
             auditor=auditor(settings, app.audit_functions),
+            cbor=settings.cbor,
             max_in_flight=settings.max_requests_in_flight,
             max_mutating_in_flight=settings.max_mutating_requests_in_flight,
         )
         values[SERVER] = server
         server.delete_options_wire = builtin_codec()
-        if settings.cbor:
-            server.handle = CBORHandler(server.handle)
         backends = [(backend, server.add(resource)) for resource, backend in app.build(values)]
         for configure in app.configurations:
             configure(server)

@@ -1,6 +1,6 @@
 """CBOR at the edge of a server: requests and responses are converted, the server itself processes JSON.
 
-    server.handle = CBORHandler(server.handle)
+    server = APIServer(storage, cbor=True)
 
 Bodies of type `application/cbor` and `application/apply-patch+cbor` become JSON. A client that prefers
 `application/cbor` gets objects, lists, Tables and errors as one data item with the self-describing tag, and
