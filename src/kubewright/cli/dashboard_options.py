@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 WORKLOADS = "workload controllers"
 """Name of the controllers of a control plane in this process."""
+SERVER = "API server"
+"""Name of the API server of a control plane in this process, whose webhook calls and policies are shown."""
 
 
 class AddressPrinter:
@@ -48,6 +50,7 @@ async def operator_dashboard(
         yield []
         return
     from kubewright.client import Client
+    from kubewright.controlplane.admission_spans import AdmissionTraces
     from kubewright.dashboard import ClusterName, OperatorDashboard
 
     async with Client.connect(config, metrics=False, on_warning=ignore_warning) as client:
@@ -55,6 +58,7 @@ async def operator_dashboard(
         def create(manager: Any, recorder: Any) -> OperatorDashboard:
             sources = {operator: manager}
             for plane in planes:
+                sources[SERVER] = AdmissionTraces(plane, webhooks=False)
                 if plane.workloads is not None:
                     sources[WORKLOADS] = plane.workloads
             return OperatorDashboard(
@@ -71,11 +75,13 @@ async def operator_dashboard(
 async def serve_dashboard(plane: ControlPlane, stop: asyncio.Event, *, port: int) -> None:
     """Serve the dashboard of a control plane in this process until `stop` is set.
 
-    It shows the reconciles of the workload controllers, which are controllers like those of an operator.
+    It shows the reconciles of the workload controllers, which are controllers like those of an operator, the
+    calls of webhooks, and the evaluations of admission policies.
     """
     from kubewright.apiserver.in_process import InProcessTransport
     from kubewright.client import Client
-    from kubewright.dashboard import ClusterName, Dashboard, DashboardError, OperatorDashboard
+    from kubewright.controlplane.admission_spans import AdmissionTraces
+    from kubewright.dashboard import ClusterName, DashboardError, OperatorDashboard
 
     client = Client.from_transport(InProcessTransport(plane.server), on_warning=ignore_warning)
     options: dict[str, Any] = {
@@ -83,13 +89,11 @@ async def serve_dashboard(plane: ControlPlane, stop: asyncio.Event, *, port: int
         "cluster": ClusterName(server=plane.url, context="kubewright up"),
         "on_address": AddressPrinter(),
     }
-    runnable: Dashboard | OperatorDashboard
+    sources: dict[str, Any] = {SERVER: AdmissionTraces(plane)}
     if plane.workloads is not None:
-        runnable = OperatorDashboard(client, {WORKLOADS: plane.workloads}, **options)
-    else:
-        runnable = Dashboard(client, **options)
+        sources[WORKLOADS] = plane.workloads
     try:
-        await runnable.run(stop)
+        await OperatorDashboard(client, sources, **options).run(stop)
     except DashboardError as error:
         raise click.ClickException(str(error)) from None
 

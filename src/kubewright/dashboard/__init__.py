@@ -118,13 +118,15 @@ are replaced by their length.
 ## `GET /api/webhooks?path=&limit=200`
 
     {"traces": true, "paths": ["/mutate-..."], "spans": [WEBHOOK, ...]}                 newest first
-    WEBHOOK = {"id": "1", "path": "/mutate-...", "type": "mutating|validating|conversion|other",
+    WEBHOOK = {"id": "1", "path": "/mutate-...", "type": "mutating|validating|conversion|policy|other",
                "operation": "CREATE", "group": "", "version": "", "kind": "", "namespace": "", "name": "",
                "user": "kubernetes-admin", "dryRun": false, "started": ..., "duration": 0.001,
                "code": 200, "allowed": true, "message": "", "warnings": [], "patch": [JSON patch operations],
                "object": {...}, "oldObject": null, "response": {...}, "error": "", "traceback": ""}
 
-Bodies above 64 KiB are `null`. Values of Secrets are replaced by their length.
+`path` is the URL for calls that the API server of `kubewright up` sent, and kind and name for policies, whose
+`response` has `binding`, `actions` and `param`. Bodies above 64 KiB are `null`. Values of Secrets are
+replaced by their length.
 
 ## `GET /api/queues`
 
@@ -139,6 +141,7 @@ reconciles and of the time in the queue, or `null` in seconds without reconciles
 
 ## `GET /api/stream?overview=1&tree=group,version,kind,namespace,name&reconciles=1&webhooks=1&queues=1`
 
+`&whole=1` for the whole tree.
 Server-Sent Events. Data is JSON: `overview` and `tree` as above, at most two per second and complete,
 `reconcile` a RECONCILE, `webhook` a WEBHOOK, `queue` `{"time": ..., "controllers": [as above, without series,
 with the values of this second: "rate", "errorRate", "latency", "wait"]}`, `ready` once at the beginning. A

@@ -15,6 +15,7 @@ from kubewright.controlplane.webhooks.client import CallError, ServiceNotResolve
 from kubewright.webhook.review import InvalidReviewError
 
 if TYPE_CHECKING:
+    from kubewright.tracing.admission_spans import WebhookType
     from kubewright.webhook.server import WebhookServer
 
 URL = "https://webhooks.explore.local"
@@ -33,7 +34,13 @@ class LocalWebhooks(WebhookClient):
         self.server: WebhookServer | None = None
 
     async def post(
-        self, target: Target, body: bytes, *, timeout: float | None = None, deadline: float | None = None
+        self,
+        target: Target,
+        body: bytes,
+        *,
+        timeout: float | None = None,
+        deadline: float | None = None,
+        review_type: WebhookType = "other",
     ) -> Any:
         """Send a review to the endpoint of its path and return the decoded response."""
         shown = f'Post "{target.url}": '

@@ -5,7 +5,7 @@
 A component that publishes spans has an attribute `sinks`, which is empty without subscribers: tracing that is
 off costs one attribute check per reconcile, request or webhook call.
 
-- `spans`: `ReconcileSpan`, `CallSpan`, `WebhookSpan`
+- `spans`: `ReconcileSpan`, `CallSpan`; `admission_spans`: `WebhookSpan`, `PolicySpan`
 - `source`: `SpanSource`, which connects subscribers with components; `SpanSink`, a subscriber
 - `recorder`: `SpanRecorder`, which converts finished spans to plain data
 - `opentelemetry`: `OpenTelemetrySink`, which exports them

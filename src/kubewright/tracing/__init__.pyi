@@ -1,3 +1,5 @@
+from .admission_spans import PolicySpan as PolicySpan
+from .admission_spans import WebhookSpan as WebhookSpan
 from .opentelemetry import OpenTelemetrySink as OpenTelemetrySink
 from .recorder import SpanRecorder as SpanRecorder
 from .source import SpanPublisher as SpanPublisher
@@ -6,4 +8,3 @@ from .source import SpanSource as SpanSource
 from .spans import CallSpan as CallSpan
 from .spans import ReconcileSpan as ReconcileSpan
 from .spans import Span as Span
-from .spans import WebhookSpan as WebhookSpan

@@ -10,7 +10,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
-from .spans import CallSpan, ReconcileSpan, Span, WebhookSpan
+from .admission_spans import WebhookSpan
+from .spans import CallSpan, ReconcileSpan, Span
 
 SCOPE = "kubewright"
 

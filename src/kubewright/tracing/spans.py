@@ -1,31 +1,22 @@
-"""Spans of a process: reconciles with their API calls, and webhook calls.
+"""Spans of reconciles and of API calls.
 
 A span is created when the work starts, completed when it ends, and belongs to its subscribers from then on.
-Its plain data (`to_dict`) is computed only for those that ask for it: the changed fields of a cause and the
-body of a review are decoded there.
+Its plain data (`to_dict`) is computed only for those that ask for it: the changed fields of a cause are
+decoded there.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import time
-from collections.abc import Iterable, Mapping, MutableMapping
-from typing import Any, Final, Literal
-
-from kubewright.api.codec import DecodeError, loads
-from kubewright.api.redaction import redact_secret
+from collections.abc import Iterable, MutableMapping
+from typing import Any, Final
 
 MAX_CALLS: Final = 100
 """Reads, and writes, of one reconcile that are stored."""
 MAX_EVENTS: Final = 20
 MAX_TEXT: Final = 2000
 MAX_TRACEBACK: Final = 10_000
-MAX_BODY: Final = 64 * 1024
-"""Size of a review whose objects are stored."""
 _READ_VERBS: Final = ("get", "list", "watch")
-
-WebhookType = Literal["mutating", "validating", "conversion", "other"]
 
 
 class Span:
@@ -205,61 +196,6 @@ class ReconcileSpan(Span):
         }
 
 
-class WebhookSpan(Span):
-    """One call of a webhook."""
-
-    __slots__ = ("body", "code", "headers", "id", "path", "response", "type")
-
-    def __init__(
-        self, id: str, path: str, *, type: WebhookType, headers: Mapping[str, str], body: bytes
-    ) -> None:
-        super().__init__()
-        self.id = id
-        self.path = path
-        self.type = type
-        self.headers = headers
-        self.body = body
-        self.response = b""
-        self.code = 200
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data; objects of a large review are left out."""
-        request = _decode(self.body).get("request") or {}
-        response = _decode(self.response).get("response") or {}
-        kind = request.get("kind") or {}
-        objects = request.get("objects")
-        first = objects[0] if isinstance(objects, list) and objects else request.get("object")
-        meta = (first.get("metadata") or {}) if isinstance(first, dict) else {}
-        group, slash, version = str((first or {}).get("apiVersion") or "").rpartition("/")
-        status = response.get("status") or response.get("result") or {}
-        complete = len(self.body) <= MAX_BODY
-        return {
-            "id": self.id,
-            "path": self.path,
-            "type": self.type,
-            "operation": request.get("operation") or ("CONVERT" if self.type == "conversion" else ""),
-            "group": kind.get("group") or (group if slash else ""),
-            "version": kind.get("version") or version,
-            "kind": kind.get("kind") or (first or {}).get("kind") or "",
-            "namespace": request.get("namespace") or meta.get("namespace") or "",
-            "name": request.get("name") or meta.get("name") or meta.get("generateName") or "",
-            "user": (request.get("userInfo") or {}).get("username") or "",
-            "dryRun": bool(request.get("dryRun")),
-            "started": self.started * 1000,
-            "duration": self.duration,
-            "code": self.code,
-            "allowed": bool(response.get("allowed", self.code == 200)),
-            "message": str(status.get("message") or self.error)[:MAX_TEXT],
-            "warnings": response.get("warnings") or [],
-            "patch": _patch(response) if complete else [],
-            "object": _object(first) if complete else None,
-            "oldObject": _object(request.get("oldObject")) if complete else None,
-            "response": _without_objects(response),
-            "error": self.error[:MAX_TEXT],
-            "traceback": self.traceback[-MAX_TRACEBACK:],
-        }
-
-
 def _cause(cause: Any) -> dict[str, Any]:
     key = cause.object
     return {
@@ -278,37 +214,3 @@ def _text(error: BaseException) -> str:
         return f"{type(error).__name__}: {error}"
     except Exception as failure:
         return f"{type(error).__name__}: <str() raised {type(failure).__name__}>"
-
-
-def _decode(body: bytes) -> dict[str, Any]:
-    if not body:
-        return {}
-    try:
-        data = loads(body)
-    except DecodeError:
-        return {}
-    return data if isinstance(data, dict) else {}
-
-
-def _object(obj: Any) -> dict[str, Any] | None:
-    if not isinstance(obj, dict):
-        return None
-    meta = obj.get("metadata")
-    if isinstance(meta, dict) and "managedFields" in meta:
-        obj = {**obj, "metadata": {name: value for name, value in meta.items() if name != "managedFields"}}
-    return redact_secret(obj)
-
-
-def _patch(response: dict[str, Any]) -> list[Any]:
-    text = response.get("patch")
-    if not isinstance(text, str):
-        return []
-    try:
-        operations = loads(base64.b64decode(text, validate=True))
-    except (binascii.Error, ValueError):
-        return []
-    return operations if isinstance(operations, list) else []
-
-
-def _without_objects(response: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in response.items() if name not in ("patch", "convertedObjects")}

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import random
 import ssl
 import time
 import traceback
@@ -19,8 +20,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol
 
+from kubewright.tracing.admission_spans import WebhookSpan, WebhookType
 from kubewright.tracing.source import SpanSink, end_span, start_span
-from kubewright.tracing.spans import WebhookSpan, WebhookType
 
 from .admission import AdmissionHandler, Defaulter, admit
 from .conversion import ConversionHandler
@@ -66,6 +67,7 @@ class WebhookServer:
         self.certificates = certificates
         self._endpoints: dict[str, Endpoint] = {}
         self._types: dict[str, WebhookType] = {}
+        self._id_prefix = f"{random.getrandbits(32):08x}"
         self._ids = itertools.count(1)
         self._listening = asyncio.Event()
         self._metrics: dict[str, _PathMetrics] = {}
@@ -171,7 +173,9 @@ class WebhookServer:
     ) -> bytes:
         sinks = self.sinks
         type_ = "conversion" if path == "/convert" else self._types.get(path, "other")
-        span = WebhookSpan(str(next(self._ids)), path, type=type_, headers=headers, body=body)
+        span = WebhookSpan(
+            f"{self._id_prefix}-{next(self._ids)}", path, type=type_, headers=headers, body=body
+        )
         start_span(sinks, span)
         error: BaseException | None = None
         try:

@@ -7,7 +7,7 @@ evaluated again if the object changed after them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kubewright import cel
 from kubewright.api.errors import APIError, Forbidden, internal_error
@@ -29,6 +29,9 @@ from .equivalents import convert_between_groups, definition_of
 from .expressions import Evaluation, EvaluationError, Permissions, compiled
 from .policies import Compiled, Invocation, Policies, Program
 from .rejection import other_kind, reject
+
+if TYPE_CHECKING:
+    from kubewright.tracing.admission_spans import PolicySpan
 
 Object = dict[str, Any]
 
@@ -93,13 +96,18 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
         permissions = Permissions(self.server.authorizer, request)
         for invocation in invocations:
             key = _key(invocation)
+            span: PolicySpan | None = None
+            problem: EvaluationError | None = None
             try:
                 values = await self.values(request, invocation)
                 if not await self.passes(request, invocation, values, permissions):
                     continue
                 if request.reinvocation and key not in rounds.again:
                     continue
+                span = self.start_span(request, invocation) if self.sinks else None
                 effective, problem = await self._apply(request, invocation, permissions)
+                if span is not None and effective and span.object is not None and request.object is not None:
+                    span.patch = json_patch.diff(span.object, request.object)
                 if effective:
                     changed = True
                     rounds.waiting |= rounds.again
@@ -109,10 +117,14 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
                 if problem is not None:
                     raise problem
             except EvaluationError as error:
+                problem = error
                 if invocation.policy.fails:
                     if not messages:
                         reason = "Invalid"
                     messages.append(_message(invocation.policy.name, invocation.binding, str(error)))
+            if span is not None:
+                allowed = problem is None or not invocation.policy.fails
+                self.end_span(span, str(problem or ""), allowed=allowed)
         if messages:
             raise _rejection(request, messages, reason)
         return changed

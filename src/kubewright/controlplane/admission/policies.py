@@ -7,12 +7,14 @@ again when they change.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from kubewright import cel
 from kubewright.api.label_selectors import SelectorError
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.objects import deep_copy
 
 from .equivalents import Match
 from .expressions import (
@@ -31,6 +33,8 @@ from .sources import ObjectSource, ParamResource, ParamSource, StoredParams
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
+    from kubewright.tracing.admission_spans import PolicySpan
+    from kubewright.tracing.source import SpanSink
 
 Object = dict[str, Any]
 
@@ -108,6 +112,9 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
         self.informers = informers
         self._param_source = params or StoredParams(server)
         self._compiled: dict[str, tuple[Object, CompiledT]] = {}
+        self.sinks: tuple[SpanSink, ...] = ()
+        """Subscribers of the spans of evaluations."""
+        self._ids = itertools.count(1)
 
     def handles(self, request: AdmissionAttributes) -> bool:
         """Return whether the request is subject to policies; policies and reviews are exempt."""
@@ -129,6 +136,46 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
             if bound:
                 await self._invocations_of(policy, bound, request, found, failures)
         return found, failures
+
+    def start_span(self, request: AdmissionAttributes, invocation: Invocation[CompiledT]) -> PolicySpan:
+        """Start the span of an evaluation; only while there are subscribers."""
+        from kubewright.tracing.admission_spans import PolicySpan
+        from kubewright.tracing.source import start_span
+
+        policy, binding = invocation.policy.name, invocation.binding
+        param = (invocation.param or {}).get("metadata") or {}
+        kind = request.kind
+        span = PolicySpan(
+            f"{self.name}-{next(self._ids)}",
+            f"{self.name}/{policy}",
+            attributes={
+                "operation": request.operation,
+                "group": kind.group,
+                "version": kind.version,
+                "kind": kind.kind,
+                "namespace": request.namespace,
+                "name": request.name,
+                "dryRun": request.dry_run,
+            },
+            user=request.user.name,
+            object=deep_copy(request.object),
+            old_object=request.old_object,
+            response={
+                "binding": binding["metadata"]["name"],
+                "actions": binding["spec"].get("validationActions") or [],
+                "param": "/".join(param[part] for part in ("namespace", "name") if param.get(part)),
+            },
+        )
+        start_span(self.sinks, span)
+        return span
+
+    def end_span(self, span: PolicySpan, message: str, *, allowed: bool) -> None:
+        """End the span of an evaluation."""
+        from kubewright.tracing.source import end_span
+
+        span.message, span.allowed = message, allowed
+        span.finish()
+        end_span(self.sinks, span)
 
     async def _invocations_of(
         self,

@@ -80,8 +80,14 @@ class ValidatingPolicies(Policies[CompiledValidatingPolicy]):
         ]
         audited: list[Object] = []
         for invocation in invocations:
-            for denial, always in await self._evaluate(request, invocation):
+            span = self.start_span(request, invocation) if self.sinks else None
+            before = len(denials)
+            found = await self._evaluate(request, invocation)
+            for denial, always in found:
                 self._act(request, invocation, denial, audited, denials, always)
+            if span is not None:
+                message = "; ".join(denial.message for denial, _ in found)
+                self.end_span(span, message, allowed=len(denials) == before)
         if audited:
             request.audit_annotations["validation.policy.admission.k8s.io/validation_failure"] = json.dumps(
                 audited, separators=(",", ":")

@@ -66,7 +66,9 @@ class WebhookConverter:
             "response": {"uid": "", "convertedObjects": None, "result": {"metadata": {}}},
         }
         try:
-            reply = await self._client.post(self._target, encode(review), timeout=_TIMEOUT)
+            reply = await self._client.post(
+                self._target, encode(review), timeout=_TIMEOUT, review_type="conversion"
+            )
             converted = self._read(reply, uid)
         except CallError as error:
             raise _failed(f"conversion webhook for {source} failed: {error}") from None

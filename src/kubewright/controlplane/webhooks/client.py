@@ -10,6 +10,7 @@ Errors raise `CallError` with the messages of Go's HTTP client, which kube-apise
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import ssl
 from base64 import b64decode
@@ -32,6 +33,9 @@ from kubewright.apiserver.tracing.context import current_traceparent
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
+
+    from kubewright.tracing.admission_spans import WebhookType
+    from kubewright.tracing.source import SpanSink
 
 _MAX_RESPONSE: Final = 10 * 1024 * 1024
 _CONTEXTS: Final = 200
@@ -98,6 +102,9 @@ class WebhookClient:
     """Connection pool for webhooks; close it when the server stops."""
 
     def __init__(self, resolve: Resolve) -> None:
+        self.sinks: tuple[SpanSink, ...] = ()
+        """Subscribers of the spans of calls."""
+        self._ids = itertools.count(1)
         self._resolve = resolve
         self._session: ClientSession | None = None
         self._contexts: OrderedDict[bytes, ssl.SSLContext] = OrderedDict()
@@ -109,13 +116,48 @@ class WebhookClient:
             self._session = None
 
     async def post(
-        self, target: Target, body: bytes, *, timeout: float | None = None, deadline: float | None = None
+        self,
+        target: Target,
+        body: bytes,
+        *,
+        timeout: float | None = None,
+        deadline: float | None = None,
+        review_type: WebhookType = "other",
     ) -> Any:
         """Send a review and return the decoded response.
 
         The query parameter `timeout` is the timeout, or the time until `deadline` (event loop time) at which
-        the caller is cancelled, whichever is shorter.
+        the caller is cancelled, whichever is shorter. `review_type` is for spans.
         """
+        if self.sinks:
+            return await self._post_traced(target, body, timeout, deadline, review_type)
+        return _decode(await self._post(target, body, timeout, deadline))
+
+    async def _post_traced(
+        self, target: Target, body: bytes, timeout: float | None, deadline: float | None, type_: WebhookType
+    ) -> Any:
+        from kubewright.tracing.admission_spans import WebhookSpan
+        from kubewright.tracing.source import end_span, start_span
+
+        sinks = self.sinks
+        span = WebhookSpan(f"apiserver-{next(self._ids)}", target.url, type=type_, headers={}, body=body)
+        start_span(sinks, span)
+        error: BaseException | None = None
+        try:
+            span.response = await self._post(target, body, timeout, deadline)
+            return _decode(span.response)
+        except BaseException as failure:
+            error = failure
+            span.code = 500
+            raise
+        finally:
+            span.finish(error)
+            end_span(sinks, span)
+
+    async def _post(
+        self, target: Target, body: bytes, timeout: float | None, deadline: float | None
+    ) -> bytes:
+        """Send a review and return the body of the response."""
         query = f"?timeout={_seconds(_bounded(timeout, deadline))}" if timeout is not None else ""
         shown = f'Post "{target.url}{query}": '
         try:
@@ -131,7 +173,7 @@ class WebhookClient:
             raise CallError(_failure(status, data, text=not kind or kind.startswith("text/")))
         if not data:
             raise CallError(f"0-length response with status code: {status} and content type: {kind}")
-        return _decode(data)
+        return data
 
     async def _exchange(self, target: Target, query: str, body: bytes) -> tuple[int, bytes, str]:
         """Return status, body and content type of the response."""

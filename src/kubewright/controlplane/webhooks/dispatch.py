@@ -181,7 +181,11 @@ class _Webhooks(AdmissionPlugin):
             raise CallError(f"could not create admission objects: {error}") from None
         try:
             body = await self._client.post(
-                hook.target, encode(review), timeout=hook.timeout, deadline=_deadline(request)
+                hook.target,
+                encode(review),
+                timeout=hook.timeout,
+                deadline=_deadline(request),
+                review_type="mutating" if mutating else "validating",
             )
         except CallError as error:
             raise CallError(f"failed to call webhook: {error}") from None
