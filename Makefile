@@ -62,7 +62,7 @@ dashboard: ## Rebuild the front end of the dashboard; requires Node.js 20 and np
 	cd dashboard && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build
 
 screenshots: $(VENV)/.dev-ready ## Take the pictures of docs/dashboard.md again
-	$(BIN)/pytest -q tests/dashboard/test_browser_screenshots.py --screenshots docs/images
+	KUBEWRIGHT_SCREENSHOTS=docs/images $(BIN)/pytest -q tests/dashboard/browser/test_browser_screenshots.py
 
 docs: $(VENV)/.docs-ready ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -8,7 +8,7 @@ import { discover } from "./lib/discovery";
 import { ApiError } from "./lib/http";
 import { lazy } from "./lib/lazy";
 import { navigate, route } from "./lib/router";
-import { dismiss, info, infoError, isDark, loadInfo, loadNamespaces, toasts, toggleTheme } from "./lib/state";
+import { dismiss, info, infoError, isDark, loadInfo, loadNamespaces, sessionEnded, toasts, toggleTheme } from "./lib/state";
 import { connected } from "./lib/stream";
 import { ObjectView } from "./views/object";
 import { Kinds, Objects } from "./views/objects";
@@ -248,7 +248,7 @@ function App() {
       {menuOpen.value && <div class="scrim" onClick={() => (menuOpen.value = false)} />}
       <div class="content">
         <Topbar />
-        {infoError.value && !info.value ? (
+        {infoError.value && (!info.value || sessionEnded()) ? (
           <main class="page">
             <Failure error={infoError.value} retry={() => void loadInfo()} />
           </main>

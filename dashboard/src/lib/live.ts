@@ -8,7 +8,8 @@ export type LiveState = "loading" | "live" | "reconnecting" | "failed";
 const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const PAGE = 1000;
 const FLUSH_MILLISECONDS = 150;
-const HIDDEN_MILLISECONDS = 30_000;
+// Browsers allow six connections per server: pages in the background release theirs.
+const HIDDEN_MILLISECONDS = 5000;
 
 export interface Column {
   name: string;

@@ -1,6 +1,6 @@
 // State that several views share: the cluster, the selected namespace, the theme and messages.
 import { signal, effect } from "@preact/signals";
-import { json } from "./http";
+import { ApiError, json } from "./http";
 
 export interface Info {
   version: string;
@@ -59,6 +59,11 @@ export function dismiss(id: number): void {
 
 /** The nonce of <style> elements, which the server writes into the page. */
 export const styleNonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content || "";
+
+/** Whether the server no longer accepts the cookie of this page, for example after a restart. */
+export function sessionEnded(): boolean {
+  return infoError.value instanceof ApiError && infoError.value.code === 401;
+}
 
 export async function loadInfo(): Promise<void> {
   try {

@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { query, url, type Json } from "./http";
+import { loadInfo, sessionEnded } from "./state";
 
 export type Topic = "overview" | "tree" | "reconcile" | "webhook" | "queue";
 
@@ -40,7 +41,9 @@ function connect(): void {
     // A closed source does not reconnect by itself, for example after the response 503.
     if (source?.readyState === EventSource.CLOSED) {
       current = "";
-      schedule(2000);
+      void loadInfo().then(() => {
+        if (!sessionEnded()) schedule(2000);
+      });
     }
   };
   for (const topic of topics) {
@@ -58,7 +61,7 @@ function schedule(milliseconds = 0): void {
 
 document.addEventListener("visibilitychange", () => {
   clearTimeout(hiddenTimer);
-  if (document.hidden) hiddenTimer = setTimeout(connect, 30_000);
+  if (document.hidden) hiddenTimer = setTimeout(connect, 5000);
   else schedule();
 });
 

@@ -137,7 +137,7 @@ export function findFights(spans: Reconcile[], within = 30_000): Fight[] {
 }
 
 /** Objects that a controller reconciles again and again because of its own writes. */
-export function findLoops(spans: Reconcile[], within = 10_000): Fight[] {
+export function findLoops(spans: Reconcile[], fights: Fight[], within = 10_000): Fight[] {
   const latest = Math.max(0, ...spans.map((span) => span.ended));
   const counts = new Map<string, { controller: string; count: number }>();
   for (const span of spans) {
@@ -147,5 +147,6 @@ export function findLoops(spans: Reconcile[], within = 10_000): Fight[] {
     found.count += 1;
     counts.set(`${span.controller}|${target}`, found);
   }
-  return [...counts].filter(([, found]) => found.count >= 10).map(([key, found]) => ({ target: key.split("|")[1], controllers: [found.controller], count: found.count }));
+  const fighting = new Set(fights.flatMap((fight) => fight.controllers));
+  return [...counts].filter(([, found]) => found.count >= 10 && !fighting.has(found.controller)).map(([key, found]) => ({ target: key.split("|")[1], controllers: [found.controller], count: found.count }));
 }

@@ -263,8 +263,8 @@ function grantCommands(body: Json): string {
   const account = body.user.match(/^system:serviceaccount:([^:]+):([^:]+)$/);
   const subject = account ? `--serviceaccount=${account[1]}:${account[2]}` : `--user=${quote(body.user)}`;
   return [
-    `kubectl create ${kind} ${name} --verb=${quote(body.verb)} --resource=${quote(resource)}${body.name ? ` --resource-name=${quote(body.name)}` : ""}${scope}`,
-    `kubectl create ${kind}binding ${name} --${kind}=${name} ${subject}${scope}`,
+    `kubectl create ${kind} ${name}${scope} \\\n    --verb=${quote(body.verb)} --resource=${quote(resource)}${body.name ? ` --resource-name=${quote(body.name)}` : ""}`,
+    `kubectl create ${kind}binding ${name}${scope} \\\n    --${kind}=${name} ${subject}`,
   ].join("\n");
 }
 
@@ -279,13 +279,13 @@ function Explanation({ result, body }: { result: Json; body: Json }) {
           <p>
             {body.user} {result.allowed ? "is allowed to" : "is not allowed to"} {target} {body.namespace ? `in ${body.namespace}` : "in all namespaces"}
           </p>
-          {result.reason && <p class="muted">{result.reason}</p>}
+          {result.reason && <p class="muted advice">{result.reason}</p>}
         </div>
       </div>
       {result.rules?.length > 0 && <RuleTable title="Rules that allow it" rules={result.rules} />}
       {!result.allowed && (
         <Panel title="What to grant" actions={<Copy text={grantCommands(body)} label="Copy the commands" />}>
-          {result.advice && <p>{result.advice}</p>}
+          {result.advice && <p class="advice">{result.advice}</p>}
           {body.resource && !body.path && <pre class="code grant">{grantCommands(body)}</pre>}
         </Panel>
       )}

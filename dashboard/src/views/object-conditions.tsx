@@ -53,7 +53,7 @@ export function Conditions({ object, reference }: { object: Json; reference: Rec
   const conditions = conditionsOf(object);
   const versions: Json[] = history.value.value?.versions || [];
   const end = now.value;
-  const start = useMemo(() => {
+  const earliest = useMemo(() => {
     const times = [...conditions.map((each) => parseTime(each.lastTransitionTime)), ...versions.map((each) => parseTime(each.time))].filter((time) => !Number.isNaN(time));
     return times.length ? Math.min(...times) : end - 60_000;
   }, [versions, object]);
@@ -64,7 +64,8 @@ export function Conditions({ object, reference }: { object: Json; reference: Rec
       </Empty>
     );
   }
-  const span = Math.max(end - start, 5000);
+  const span = Math.max(end - earliest, 10_000);
+  const start = end - span;
   const position = (time: number) => `${Math.max(0, Math.min(100, ((time - start) / span) * 100))}%`;
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => start + part * span);
   return (
@@ -93,7 +94,7 @@ export function Conditions({ object, reference }: { object: Json; reference: Rec
             </div>
           </div>
           <div class="condition-track" role="img" aria-label={`${condition.type} is ${condition.status}`}>
-            {segmentsOf(condition.type, versions, condition, start, end).map((segment, index) => (
+            {segmentsOf(condition.type, versions, condition, earliest, end).map((segment, index) => (
               <span
                 key={index}
                 class={`segment segment-${segment.status}`}

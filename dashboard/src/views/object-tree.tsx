@@ -25,7 +25,7 @@ export function OwnerTree({ loaded }: { loaded: Loaded<Tree> }) {
 
   if (!drawing || !tree) return loaded.error.value ? <Failure error={loaded.error.value} retry={loaded.reload} /> : <Loading />;
   if (!drawing.nodes.length) return <Empty title="The object does not exist">It is drawn here when it is created.</Empty>;
-  const fit = width ? Math.max(0.45, Math.min(1, (width - 2) / drawing.width)) : 1;
+  const fit = width ? Math.max(0.7, Math.min(1, (width - 2) / drawing.width)) : 1;
   const scale = zoom ?? fit;
   const byId = new Map(drawing.nodes.map((node) => [node.id, node]));
 
@@ -85,7 +85,7 @@ export function OwnerTree({ loaded }: { loaded: Loaded<Tree> }) {
 
 /** A long name without its middle: generated names differ at the end. */
 function shorten(name: string): string {
-  return name.length > 27 ? `${name.slice(0, 15)}…${name.slice(-10)}` : name;
+  return name.length > 24 ? `${name.slice(0, 13)}…${name.slice(-9)}` : name;
 }
 
 function Node({ drawn, focused, unfold }: { drawn: DrawnNode; focused: boolean; unfold: () => void }) {

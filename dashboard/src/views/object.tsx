@@ -68,9 +68,20 @@ function LoadedObject({ resource, namespace, name }: ObjectKey) {
   }, []);
   const uid = object?.metadata.uid;
   const selector = uid ? `involvedObject.uid=${uid}` : `involvedObject.name=${escapeSelector(name)},involvedObject.kind=${resource.kind}`;
-  const events = useLiveList(object ? `/k8s/api/v1/${namespace ? `namespaces/${namespace}/` : ""}events` : undefined, { fieldSelector: selector });
-  const [deleting, setDeleting] = useState(false);
   const tab = route.value.params.get("tab") || "tree";
+  // Events are watched while their tab is open, and counted otherwise: connections are few.
+  const eventsPath = object ? `/k8s/api/v1/${namespace ? `namespaces/${encodeURIComponent(namespace)}/` : ""}events` : undefined;
+  const events = useLiveList(tab === "events" ? eventsPath : undefined, { fieldSelector: selector });
+  const counted = useLoaded<number>(
+    (signal) => (eventsPath && tab !== "events" ? json(`${eventsPath}${query({ fieldSelector: selector })}`, { signal }).then((list) => list.items.length) : Promise.resolve(0)),
+    [eventsPath, selector, tab === "events"],
+  );
+  const eventCount = tab === "events" ? events.items.value.length : counted.value.value || 0;
+  const treeVersion = tree.value.value;
+  useEffect(() => {
+    if (counted.value.peek() !== null) counted.reload();
+  }, [treeVersion]);
+  const [deleting, setDeleting] = useState(false);
   const node = tree.value.value?.nodes.find((each) => each.id === tree.value.value?.root);
 
   useEffect(() => {
@@ -111,7 +122,7 @@ function LoadedObject({ resource, namespace, name }: ObjectKey) {
   const meta = object.metadata;
   const deleted = live.state.value === "deleted";
   const owners = (meta.ownerReferences || []) as Json[];
-  const tabs = tabsOf(resource, object, events.items.value.length);
+  const tabs = tabsOf(resource, object, eventCount);
   const current = tabs.some((each) => each.id === tab) ? tab : "tree";
   return (
     <Page

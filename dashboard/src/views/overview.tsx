@@ -132,13 +132,15 @@ function Warning({ warning }: { warning: Json }) {
   const about = warning.object;
   return (
     <li class="event-item">
-      <Chip tone="warning">{warning.reason}</Chip>
       <div class="event-main">
-        <a href={referenceLink(about, { tab: "events" })} class="event-object">
-          {about.kind} {about.namespace ? `${about.namespace}/` : ""}
-          {about.name}
-        </a>
-        <p class="event-message">{warning.message}</p>
+        <div class="event-line">
+          <a href={referenceLink(about, { tab: "events" })} class="event-object">
+            {about.kind} {about.namespace ? `${about.namespace}/` : ""}
+            {about.name}
+          </a>
+          <Chip tone="warning">{warning.reason}</Chip>
+        </div>
+        <p class="event-message" title={warning.message}>{warning.message}</p>
       </div>
       <div class="event-side">
         {warning.count > 1 && <span class="muted">×{warning.count}</span>} <Time at={warning.lastSeen} />
@@ -156,7 +158,7 @@ function Unhealthy({ node }: { node: TreeNode }) {
           {node.kind} {node.namespace ? `${node.namespace}/` : ""}
           {node.name}
         </a>
-        <p class="event-message">{node.message || HEALTH_TEXT[node.health]}</p>
+        <p class="event-message" title={node.message}>{node.message || HEALTH_TEXT[node.health]}</p>
       </div>
     </li>
   );

@@ -6,7 +6,7 @@ import { objectLink, route, setParams } from "../lib/router";
 import { info } from "../lib/state";
 import { useStream } from "../lib/stream";
 import { clock, exact, now, precise } from "../lib/time";
-import { failed, findFights, findLoops, RESULT_TEXT, type Call, type Queue, type Reconcile } from "../lib/traces";
+import { failed, findFights, findLoops, RESULT_TEXT, type Call, type Cause, type Queue, type Reconcile } from "../lib/traces";
 import { Chip, Empty, Failure, Field, Loading, Page, Panel, Select, Time } from "../components/basics";
 import { Icon } from "../components/icons";
 import { Plot } from "../components/plot";
@@ -103,9 +103,11 @@ export function Reconciles({ of }: { of?: Reference }) {
       <Findings spans={spans} />
       {spans.length ? (
         <>
-          <Timeline spans={spans} seconds={seconds} paused={paused} selected={selected} />
           <div class={`reconcile-split${selected ? " has-detail" : ""}`}>
-            <SpanList spans={spans} selected={selected} />
+            <div class="reconcile-main">
+              <Timeline spans={spans} seconds={seconds} paused={paused} selected={selected} />
+              <SpanList spans={spans} selected={selected} />
+            </div>
             {selected && <Detail span={selected} />}
           </div>
         </>
@@ -120,7 +122,7 @@ export function Reconciles({ of }: { of?: Reference }) {
 
 function Findings({ spans }: { spans: Reconcile[] }) {
   const fights = useMemo(() => findFights(spans), [spans]);
-  const loops = useMemo(() => findLoops(spans), [spans]);
+  const loops = useMemo(() => findLoops(spans, fights), [spans, fights]);
   if (!fights.length && !loops.length) return null;
   return (
     <div class="banner banner-warning" role="status">
@@ -203,7 +205,7 @@ function Timeline({ spans, seconds, paused, selected }: { spans: Reconcile[]; se
                     class={`bar${failed(span) ? " bar-failed" : span.writes.length ? " bar-wrote" : ""}${selected?.id === span.id ? " bar-selected" : ""}`}
                     style={{ left: `${left}%`, width: `max(6px, ${right - left}%)` }}
                     aria-label={`${lane.controller} ${lane.label} at ${clock(span.started)}: ${RESULT_TEXT[span.result] || span.result}, ${precise(span.duration)}`}
-                    title={`${clock(span.started)}  ${RESULT_TEXT[span.result] || span.result}\nwaited ${precise(span.wait)}, ran ${precise(span.duration)}, ${span.writes.length} writes\n${span.causes[0]?.text || ""}`}
+                    title={`${clock(span.started)}  ${RESULT_TEXT[span.result] || span.result}\nwaited ${precise(span.wait)}, ran ${precise(span.duration)}, ${span.writes.length} writes\n${span.causes[0] ? causeText(span.causes[0]) : ""}`}
                     onClick={() => setParams({ id: selected?.id === span.id ? undefined : span.id })}
                   >
                     <span class="bar-wait" style={{ width: right > left ? `${((run - left) / (right - left)) * 100}%` : "0" }} />
@@ -225,6 +227,14 @@ function Timeline({ spans, seconds, paused, selected }: { spans: Reconcile[]; se
   );
 }
 
+/** What caused a reconcile, with the first changed fields. */
+function causeText(cause: Cause, paths = 3): string {
+  if (!cause.kind) return cause.text || cause.trigger;
+  const shown = cause.paths.slice(0, paths).join(", ");
+  const more = cause.paths.length > paths ? ` and ${cause.paths.length - paths} more` : "";
+  return `${cause.kind} ${cause.namespace ? `${cause.namespace}/` : ""}${cause.name} ${cause.operation}${shown ? `: ${shown}${more}` : ""}`;
+}
+
 function SpanList({ spans, selected }: { spans: Reconcile[]; selected?: Reconcile }) {
   const [limit, setLimit] = useState(60);
   return (
@@ -232,13 +242,13 @@ function SpanList({ spans, selected }: { spans: Reconcile[]; selected?: Reconcil
       <table class="plain-table span-table">
         <thead>
           <tr>
-            <th scope="col">Time</th>
-            <th scope="col">Object</th>
+            <th scope="col" class="col-time">Time</th>
+            <th scope="col" class="col-object">Object</th>
             <th scope="col">Why</th>
-            <th scope="col" class="numeric">Waited</th>
-            <th scope="col" class="numeric">Duration</th>
-            <th scope="col" class="numeric">Writes</th>
-            <th scope="col">Result</th>
+            <th scope="col" class="numeric col-number col-optional">Waited</th>
+            <th scope="col" class="numeric col-number col-optional">Duration</th>
+            <th scope="col" class="numeric col-number col-optional">Writes</th>
+            <th scope="col" class="col-result">Result</th>
           </tr>
         </thead>
         <tbody>
@@ -252,13 +262,13 @@ function SpanList({ spans, selected }: { spans: Reconcile[]; selected?: Reconcil
               <td>
                 <span class="span-object">{span.request}</span> <span class="muted">{span.controller}</span>
               </td>
-              <td class="span-why" title={span.causes.map((cause) => cause.text).join("\n")}>
-                {span.causes[0]?.text || "–"}
-                {span.causes.length > 1 && <span class="muted"> +{span.causes.length - 1}</span>}
+              <td title={span.causes.map((cause) => cause.text).join("\n")}>
+                {span.causes.length > 1 && <span class="muted">{span.causes.length} causes: </span>}
+                {span.causes[0] ? causeText(span.causes[0]) : "–"}
               </td>
-              <td class="numeric">{precise(span.wait)}</td>
-              <td class="numeric">{precise(span.duration)}</td>
-              <td class="numeric">{span.writes.length || "–"}</td>
+              <td class="numeric col-optional">{precise(span.wait)}</td>
+              <td class="numeric col-optional">{precise(span.duration)}</td>
+              <td class="numeric col-optional">{span.writes.length || "–"}</td>
               <td>
                 <Chip tone={failed(span) ? "danger" : span.result === "success" ? "ok" : undefined}>{RESULT_TEXT[span.result] || span.result}</Chip>
               </td>
@@ -318,7 +328,7 @@ function Detail({ span }: { span: Reconcile }) {
           <ul class="cause-list">
             {span.causes.map((cause, index) => (
               <li key={index}>
-                <Chip>{cause.trigger}</Chip> <span>{cause.text}</span>
+                <Chip>{cause.trigger}</Chip> <span>{causeText(cause, 12)}</span>
               </li>
             ))}
           </ul>

@@ -53,12 +53,13 @@ function Calls() {
         <table class="plain-table span-table">
           <thead>
             <tr>
-              <th scope="col">Time</th>
-              <th scope="col">Webhook</th>
+              <th scope="col" class="col-time">Time</th>
+              <th scope="col" class="col-type">Webhook</th>
               <th scope="col">Request</th>
-              <th scope="col">User</th>
-              <th scope="col" class="numeric">Duration</th>
-              <th scope="col">Response</th>
+              <th scope="col" class="col-optional">Path</th>
+              <th scope="col" class="col-user col-optional">User</th>
+              <th scope="col" class="numeric col-number col-optional">Duration</th>
+              <th scope="col" class="col-result">Response</th>
             </tr>
           </thead>
           <tbody>
@@ -69,15 +70,14 @@ function Calls() {
                     <Time at={span.started} />
                   </button>
                 </td>
-                <td>
-                  {span.type} <span class="muted">{span.path}</span>
-                </td>
+                <td>{span.type}</td>
                 <td>
                   {span.operation} {span.kind} {span.namespace ? `${span.namespace}/` : ""}
                   {span.name} {span.dryRun && <Chip>dry run</Chip>}
                 </td>
-                <td class="muted">{span.user}</td>
-                <td class="numeric">{precise(span.duration)}</td>
+                <td class="muted col-optional" title={span.path}>{span.path}</td>
+                <td class="muted col-optional" title={span.user}>{span.user}</td>
+                <td class="numeric col-optional">{precise(span.duration)}</td>
                 <td>
                   <Verdict span={span} />
                 </td>
@@ -122,7 +122,7 @@ function CallDetail({ span }: { span: Webhook }) {
           <dd>{span.user || "–"}</dd>
           <dt>Response</dt>
           <dd>
-            <Verdict span={span} /> {span.code}
+            <Verdict span={span} /> HTTP {span.code}
           </dd>
         </dl>
         {span.message && <p class={span.allowed ? "" : "form-error"}>{span.message}</p>}

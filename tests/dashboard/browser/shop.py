@@ -97,7 +97,7 @@ async def reconcile(shop: Shop, ctx: Context[Shop]) -> None:
     ready = (current.status.ready_replicas if current.status else None) or 0
     shop.status.ready_replicas = ready
     if ready >= shop.spec.replicas:
-        await _report(ctx, "True", "AllReady", f"{ready} of {shop.spec.replicas} servers are ready")
+        await _report(ctx, "True", "ServersReady", f"{ready} of {shop.spec.replicas} servers are ready")
     else:
         await _report(ctx, "False", "Progressing", f"{ready} of {shop.spec.replicas} servers are ready")
 

@@ -34,7 +34,7 @@ async def _replace_line(view: View, line: str, text: str) -> None:
 
 
 async def test_an_edit_is_reviewed_and_applied(open_view: OpenView, demo: Demo) -> None:
-    # A field of this field manager, so that its change is no conflict.
+    # The field manager of the dashboard owns the field, so that its change causes no conflict.
     applied = {"apiVersion": "store.example.com/v1", "kind": "Shop", "spec": {"replicas": 1}}
     applied["metadata"] = {"name": "edited", "namespace": "default"}
     await demo.client.apply(Unstructured(applied), field_owner="kubewright-dashboard")
