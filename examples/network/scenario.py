@@ -31,7 +31,8 @@ class FakeBackend(NetworkBackend):
         await networks.delete(id)
 
 
-operator.override(NetworkBackend, FakeBackend(Path("unused"))).__enter__()
+override = operator.override(NetworkBackend, FakeBackend(Path("unused")))
+override.__enter__()
 
 
 @at_end

@@ -26,7 +26,7 @@ from .forks import Session, fork, receive, send
 from .line_coverage import FileCoverage, LineTracer, measure, operator_files
 from .minimise import minimise
 from .replay import RunToken
-from .run import Run, SimulatedRun
+from .run import Run, SimulatedRun, warm_up
 
 if TYPE_CHECKING:
     from .factories import OperatorFactory
@@ -169,6 +169,7 @@ def explore(
     if not scenarios:
         raise ExplorationError("there are no scenarios")
     started = time.monotonic()
+    warm_up()
     explorer = _Explorer(
         factory,
         families=tuple(families),

@@ -4,7 +4,8 @@ Two runs of the same scenario end with different UIDs, resource versions and tim
 may differ, so that the rest can be compared:
 
 - times, UUIDs, PEM blocks and resource versions become placeholders, `managedFields` are left out
-- names that the server generated become `<generateName>*`, also where other objects refer to them
+- names that the server generated become `<generateName>*`, also where other objects refer to them, and
+  addresses and ports that it allocated to Services become placeholders
 - `generation` is left out, `observedGeneration` becomes `current` or `old`
 - the values of Secrets are left out, their keys remain
 - UIDs of owners are left out, kind and name remain
@@ -33,6 +34,11 @@ _PEM = re.compile(r"-----BEGIN [A-Z ]+-----.*?-----END [A-Z ]+-----", re.DOTALL)
 _METADATA: Final = frozenset(
     ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
 )
+_ALLOCATED: Final = {
+    "resourceVersion": "<revision>",
+    "nodePort": "<port>",
+    "healthCheckNodePort": "<port>",
+}
 _MISSING: Final = "<missing>"
 MAX_VALUE = 120
 
@@ -60,13 +66,11 @@ def normalise(
     state: ClusterState, external: Mapping[str, Mapping[str, Any]] | None = None
 ) -> NormalisedState:
     """Return the comparable form of a state and of the data of external systems."""
-    generated = {
-        each.name: f"{each.metadata['generateName']}*" for each in state if each.metadata.get("generateName")
-    }
+    generated = _generated_values(state)
     pattern = None
     if generated:
         names = sorted(generated, key=len, reverse=True)
-        pattern = re.compile("|".join(map(re.escape, names)))
+        pattern = re.compile(rf"(?<![\d.])(?:{'|'.join(map(re.escape, names))})(?!\d|\.\d)")
     result: NormalisedState = {}
     for obj in state:
         key = obj.key
@@ -86,6 +90,20 @@ def normalise(
         if len(objects) > 1:
             objects.sort(key=repr)
     return result
+
+
+def _generated_values(state: ClusterState) -> dict[str, str]:
+    """Return what the server has chosen: generated names and addresses of Services, with placeholders."""
+    values: dict[str, str] = {}
+    for each in state:
+        prefix = each.metadata.get("generateName")
+        if prefix:
+            values[each.name] = f"{prefix}*"
+        elif each.key.kind == "Service" and not each.key.group:
+            for number, address in enumerate(each.get("spec", "clusterIPs") or ()):
+                if address != "None":
+                    values[address] = f"<address {number} of {each.namespace}/{each.name}>"
+    return values
 
 
 def differences(
@@ -169,9 +187,7 @@ def _value(value: Any, names: Mapping[str, str], pattern: re.Pattern[str] | None
         return _text(value, names, pattern)
     if isinstance(value, dict):
         return {
-            _text(str(name), names, pattern): "<revision>"
-            if name == "resourceVersion" and isinstance(item, str)
-            else _value(item, names, pattern)
+            _text(str(name), names, pattern): _ALLOCATED.get(name) or _value(item, names, pattern)
             for name, item in value.items()
         }
     if isinstance(value, list | tuple):

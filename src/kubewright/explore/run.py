@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from kubewright.controller.controller import current_reconcile
+from kubewright.manager import Operator
 from kubewright.manager.leader_election import LeadershipLost
 
 from .cluster import RunLimit, SimulatedCluster
@@ -37,14 +38,14 @@ from .factories import OperatorPool
 from .faults import Fault, plan_of
 from .final_state import NormalisedState, differences, normalise
 from .loop import PROCESS, Livelock, VirtualLoop
-from .steps import ClientSteps, seconds
+from .scenarios import Scenario
+from .steps import ClientSteps, Steps, seconds
 from .trace import Trace
 
 if TYPE_CHECKING:
     from .factories import OperatorFactory
     from .line_coverage import LineTracer
     from .processes import OperatorProcess
-    from .scenarios import Scenario
     from .state import ClusterState
 
 EXTRA_WRITES = 20
@@ -504,6 +505,22 @@ def run_once(
     return result
 
 
+_warm = False
+
+
+def warm_up() -> None:
+    """Import and build once what every cluster needs, before processes are forked for runs."""
+    global _warm
+    if _warm or asyncio._get_running_loop() is not None:
+        return
+    _warm = True
+
+    async def apply_object(steps: Steps) -> None:
+        await steps.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "warm-up"}})
+
+    run_once(lambda: Operator("warm-up"), Scenario(name="warm-up", steps=apply_object, quiet_seconds=1.0))
+
+
 def _location(error: BaseException) -> str:
     """Return where an error was raised."""
     step = error.__traceback__
@@ -515,4 +532,4 @@ def _location(error: BaseException) -> str:
     return f" ({name}:{step.tb_lineno})"
 
 
-__all__ = ["EXTRA_WRITES", "Finding", "Run", "SimulatedRun", "run_once"]
+__all__ = ["EXTRA_WRITES", "Finding", "Run", "SimulatedRun", "run_once", "warm_up"]

@@ -21,7 +21,7 @@ from .factories import ModuleFactory, OperatorPool
 from .families import ALL
 from .forks import Session, run_forked
 from .replay import ReplayError, RunToken
-from .run import Run, SimulatedRun
+from .run import Run, SimulatedRun, warm_up
 from .scenarios import Scenario, SetupObject, StepFunction, scenario
 
 if TYPE_CHECKING:
@@ -127,6 +127,7 @@ def replay(
         with session(True) as prepared:
             return prepared.execute(wanted.faults, skip=wanted.skip, reference=reference), reference
 
+    warm_up()
     result: tuple[Run, Run] = run_forked(execute)
     return result
 
