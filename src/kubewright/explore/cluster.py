@@ -48,6 +48,9 @@ MAX_RESTARTS = 8
 """Restarts after which a process that keeps ending is not restarted any more."""
 MAINTENANCE_INTERVAL = 3600.0
 """Virtual seconds between compactions of the store; a shorter interval would only cost time."""
+HOT_LOOP_WRITES = 250
+"""Writes of the same object after which a run ends, if there were more than `HOT_LOOP_RATE` per second."""
+HOT_LOOP_RATE = 10.0
 MAX_RANDOM_LATENCY = 0.02
 """Maximum latency of requests and deliveries with a seed other than 0, in virtual seconds."""
 
@@ -104,6 +107,8 @@ class SimulatedCluster:
         self.max_requests = 0
         """Limit of the requests of the operator; 0 means without a limit."""
         self._request_count = 0
+        self._same_writes: dict[str, tuple[int, float]] = {}
+        """Number of equal write requests, and the time of the first, by their text."""
         self._starts: dict[int, int] = {}
         self._recording = False
         self.is_closing = False
@@ -314,11 +319,18 @@ class SimulatedCluster:
         """Return the latency of a request or delivery; 0 with seed 0."""
         return 0.0 if self._latencies is None else self._latencies.uniform(0.0, MAX_RANDOM_LATENCY)
 
-    def count_request(self, kind: str) -> None:
+    def count_request(self, kind: str, text: str = "") -> None:
         """Count a request of the operator; raise `RunLimit` in the main task if there are too many."""
         if kind in ("lease", "event"):
             return
         self._request_count += 1
+        if kind == "write":
+            count, since = self._same_writes.get(text, (0, self.loop.now))
+            self._same_writes[text] = (count + 1, since)
+            if count + 1 == HOT_LOOP_WRITES and self.loop.now - since < HOT_LOOP_WRITES / HOT_LOOP_RATE:
+                self.on_limit(
+                    RunLimit(f"hot loop: {count + 1} times in {self.loop.now - since:.1f} s: {text}")
+                )
         if self.max_requests and self._request_count == self.max_requests:
             self.on_limit(RunLimit(f"the operator sent more than {self.max_requests} requests"))
 

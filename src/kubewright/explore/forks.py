@@ -184,7 +184,7 @@ class Session:
         self._exit_in_child(result)
         cluster.on_point = None
         self._wait(report, 0)
-        return result.trace.digest()
+        return result.trace.digest(switches=False)
 
     def _explore_from_start(
         self,
@@ -200,7 +200,7 @@ class Session:
             if self._fork(fault):
                 self._exit_in_child(self.run.execute((fault,)))
         self._wait(report, 0)
-        return self.execute(reference=self.run.reference).trace.digest()
+        return self.execute(reference=self.run.reference).trace.digest(switches=False)
 
     def _exit_in_child(self, result: Run) -> None:
         """Send the result and end the process, if it was forked for a run."""

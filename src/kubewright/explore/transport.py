@@ -172,7 +172,7 @@ class OperatorTransport:
         reconcile = current_reconcile.get()
         if reconcile is not None:
             event.reconcile = f"{reconcile.controller} {reconcile.request} {reconcile.id}"
-        cluster.count_request(kind)
+        cluster.count_request(kind, text)
         return event
 
     def _finish(

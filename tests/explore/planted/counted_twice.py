@@ -16,12 +16,11 @@ def build(fixed: bool) -> Operator:
         generation = str(app.metadata.generation)
         total = await ctx.client.uncached.get(Part, "total", namespace=NAMESPACE)
         done = total.spec.settings.get(app.name) if fixed else app.status.phase
-        if done == generation:
-            return
-        total.spec.size += app.spec.replicas
-        if fixed:
-            total.spec.settings[app.name] = generation
-        await ctx.client.update(total)
+        if done != generation:
+            total.spec.size += app.spec.replicas
+            if fixed:
+                total.spec.settings[app.name] = generation
+            await ctx.client.update(total)
         app.status.phase = generation
         await ctx.update_status()
 

@@ -9,7 +9,7 @@ from kubewright.client.patches import merge_patch
 from kubewright.controller import ControllerBuilder
 from kubewright.explore import Steps, scenario
 
-from .kinds import CRDS, EXTERNAL, EXTERNAL_NAMESPACE, App, Part, Planted, app, part
+from .kinds import CRDS, EXTERNAL, EXTERNAL_NAMESPACE, App, Part, Planted, app, no_records_without_apps, part
 
 FINALIZER = "planted.example.com/record"
 
@@ -48,7 +48,7 @@ def build(fixed: bool) -> Operator:
     return operator
 
 
-@scenario(setup=[*CRDS, EXTERNAL_NAMESPACE])
+@scenario(setup=[*CRDS, EXTERNAL_NAMESPACE], invariants=[no_records_without_apps])
 async def steps(steps: Steps) -> None:
     await steps.apply(app())
     await steps.wait(Part, "a", namespace=EXTERNAL, absent=False)
@@ -56,4 +56,6 @@ async def steps(steps: Steps) -> None:
     await steps.wait(App, "a", absent=True)
 
 
-PLANTED = Planted(build=build, scenario=steps, families=("crash",), finding="external/a")
+PLANTED = Planted(
+    build=build, scenario=steps, families=("crash",), finding="without an app", except_families=("leader",)
+)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from kubewright import CustomResource, ObjectMeta, Operator, Spec, Status, resource
 from kubewright.api.markers import Ge
-from kubewright.explore import Scenario
+from kubewright.explore import ClusterState, Scenario, at_end
 from kubewright.manifests.crds import crd
 
 GROUP = "planted.example.com"
@@ -72,6 +72,14 @@ CRDS: list[dict[str, Any]] = [dict(crd(App)), dict(crd(Part))]
 EXTERNAL_NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": EXTERNAL}}
 
 
+@at_end
+def no_records_without_apps(state: ClusterState) -> list[str]:
+    """Require that external resources do not outlive their apps."""
+    apps = {each.name for each in state.of_kind(App)}
+    parts = state.of_kind(Part, namespace=EXTERNAL)
+    return [f"{each} exists without an app" for each in parts if each.name not in apps]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Planted:
     """An operator with one bug, and its corrected twin."""
@@ -80,6 +88,9 @@ class Planted:
     """Returns the corrected operator if its argument is true, else the one with the bug."""
     scenario: Scenario
     families: Sequence[str]
-    """Fault families of which at least one finds the bug."""
+    """Fault families of which at least one finds the bug; empty if the bug needs no fault."""
     finding: str
     """Part of the text of the violation that is expected."""
+    except_families: Sequence[str] = ()
+    """Families that find another bug in both: a paused leader continues with a write to an external system,
+    which only a fencing token would prevent."""

@@ -30,4 +30,4 @@ async def steps(steps: Steps) -> None:
     await steps.advance("1m")
 
 
-PLANTED = Planted(build=build, scenario=steps, families=("none",), finding="AttributeError")
+PLANTED = Planted(build=build, scenario=steps, families=(), finding="AttributeError")
