@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import ssl
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
+from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.client import Client
 from kubewright.dashboard import Dashboard, DashboardError
+from kubewright.dashboard.sessions import SESSION_SECONDS, Sessions
 
 from .conftest import Browser, browse
 
@@ -104,6 +107,54 @@ async def test_other_machines_need_tls(client: Client, tmp_path: Path) -> None:
     key.write_text("nothing")
     with pytest.raises(DashboardError, match="cannot use"):
         await Dashboard(client, bind="0.0.0.0", certificate=certificate, key=key).start()
+
+
+async def test_other_machines_are_served_over_tls(client: Client, tmp_path: Path) -> None:
+    authority = CertificateAuthority.create()
+    pair = authority.issue("dashboard", hosts=("127.0.0.1", "dash.example"), server=True)
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    certificate.write_bytes(pair.certificate)
+    key.write_bytes(pair.key)
+    dashboard = Dashboard(client, bind="0.0.0.0", certificate=certificate, key=key, hosts=["dash.example"])
+    await dashboard.start()
+    context = ssl.create_default_context(cadata=authority.pair.certificate.decode())
+    try:
+        connector = aiohttp.TCPConnector(ssl=context)
+        jar = aiohttp.CookieJar(unsafe=True)
+        async with aiohttp.ClientSession(connector=connector, cookie_jar=jar) as session:
+            address = dashboard.new_address()
+            assert address.startswith("https://127.0.0.1:")
+            async with session.get(address, allow_redirects=False) as response:
+                assert "Secure" in response.headers["Set-Cookie"]
+            named = {"Host": f"dash.example:{dashboard.port}"}
+            async with session.get(f"{dashboard.url}/api/info", headers=named) as response:
+                assert response.status == 200
+            other = {"Host": f"other.example:{dashboard.port}"}
+            async with session.get(f"{dashboard.url}/api/info", headers=other) as response:
+                assert response.status == 403
+    finally:
+        await dashboard.stop()
+
+
+def test_signed_sessions_outlive_a_restart_and_expire() -> None:
+    now = [1000.0]
+    first = Sessions(key=b"key", clock=lambda: now[0])
+    cookie = first.exchange(first.new_token())
+    assert cookie is not None
+    second = Sessions(key=b"key", clock=lambda: now[0])
+    assert second.is_valid(cookie)
+    assert not Sessions(key=b"other").is_valid(cookie)
+    expires, _, rest = cookie.partition(".")
+    assert not second.is_valid(f"{int(expires) + 1}.{rest}")
+    assert not second.is_valid("")
+    now[0] += SESSION_SECONDS + 1
+    assert not second.is_valid(cookie)
+    plain = Sessions(clock=lambda: now[0])
+    session = plain.exchange(plain.new_token())
+    assert session is not None
+    assert plain.is_valid(session)
+    now[0] += SESSION_SECONDS + 1
+    assert not plain.is_valid(session)
 
 
 async def test_a_port_in_use_is_reported(browser: Browser, client: Client) -> None:

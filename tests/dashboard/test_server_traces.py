@@ -170,6 +170,24 @@ def test_unsafe_operator_addresses_are_rejected(url: str, token: str, problem: s
         RemoteTraces(TraceStore(), url, token)
 
 
+async def test_a_page_that_reads_too_slowly_receives_the_number_of_lost_spans(client: Client) -> None:
+    store = TraceStore()
+    async with (
+        browse(Dashboard(client, traces=store)) as browser,
+        browser.events("/api/stream?reconciles=1") as events,
+    ):
+        assert (await anext(events))[0] == "ready"
+        for number in range(1500):
+            store.add("reconcile", {"controller": "busy", "started": number, "error": "", "name": "x"})
+        received = 0
+        async for name, data in events:
+            if name == "lost":
+                assert data == {"spans": 500}
+                break
+            received += 1
+    assert received == 1000
+
+
 def test_spans_are_bounded_per_controller() -> None:
     store = TraceStore()
     for number in range(2000):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from typing import Any
 
@@ -156,5 +157,10 @@ def test_values_of_secrets_are_not_recorded() -> None:
     obj = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"p": "aHVudGVyMg=="}}
     body = encode({"request": {"uid": "1", "object": obj, "kind": {"kind": "Secret", "version": "v1"}}})
     span = WebhookSpan("1", "/mutate", type="mutating", headers={}, body=body)
+    labels = {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}
+    patch = encode([{"op": "add", "path": "/data/q", "value": "aHVudGVyMg=="}, labels])
+    span.response = encode({"response": {"allowed": True, "patch": base64.b64encode(patch).decode()}})
     span.finish()
-    assert span.to_dict()["object"]["data"] == {"p": "redacted (7 bytes)"}
+    record = span.to_dict()
+    assert record["object"]["data"] == {"p": "redacted (7 bytes)"}
+    assert record["patch"] == [{"op": "add", "path": "/data/q", "value": "redacted"}, labels]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import secrets
+import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
     from kubewright.controlplane import ControlPlane
 
 
+PORT_VARIABLE, KEY_VARIABLE = "KUBEWRIGHT_DASHBOARD_PORT", "KUBEWRIGHT_DASHBOARD_KEY"
+"""Variables of an operator that is restarted: an open page continues to work after a restart."""
 WORKLOADS = "workload controllers"
 """Name of the controllers of a control plane in this process."""
 SERVER = "API server"
@@ -64,12 +69,23 @@ async def operator_dashboard(
             return OperatorDashboard(
                 client,
                 sources,
-                port=options["dashboard_port"],
+                port=options["dashboard_port"] or int(os.environ.get(PORT_VARIABLE, "0")),
+                session_key=os.environ.get(KEY_VARIABLE, "").encode(),
                 cluster=ClusterName(server=config.server, context=context_name(config.source)),
                 on_address=AddressPrinter(),
             )
 
         yield [create]
+
+
+def restart_environment(options: dict[str, Any]) -> dict[str, str]:
+    """Return the variables with which a restarted operator serves the dashboard at the same address."""
+    if not options["dashboard"]:
+        return {}
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = options["dashboard_port"] or probe.getsockname()[1]
+    return {PORT_VARIABLE: str(port), KEY_VARIABLE: secrets.token_hex(32)}
 
 
 async def serve_dashboard(plane: ControlPlane, stop: asyncio.Event, *, port: int) -> None:

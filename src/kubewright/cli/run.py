@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .dashboard_options import operator_dashboard
+from .dashboard_options import operator_dashboard, restart_environment
 from .project_modules import load_program, relative_paths
 from .run_app import configure_app, confirm_registration, is_local
 from .session import needs_session, session_process, start_session
@@ -116,7 +116,7 @@ def run_command(target: str, reloads: bool, **options: Any) -> None:
     """
     if reloads and not os.environ.get("KUBEWRIGHT_RELOADED"):
         with session_process(options) as environment:
-            _supervise(environment)
+            _supervise({**environment, **restart_environment(options)})
         return
     program = load_program(target)
     from kubewright.manager import Operator, logs

@@ -3,7 +3,7 @@
     async with Client.connect() as client:
         dashboard = Dashboard(client)
         await dashboard.start()
-        print(dashboard.address)          # http://127.0.0.1:7860/?token=..., works once
+        print(dashboard.new_address())    # http://127.0.0.1:34215/?token=..., works once
 
 The server adds the credentials of its client to the requests of the page; the browser never receives them.
 The front end is built from `/dashboard` of the repository into `static/`.

@@ -75,6 +75,7 @@ class Dashboard:
         key: Path | None = None,
         traces: TraceStore | None = None,
         on_address: Callable[[str], None] | None = None,
+        session_key: bytes = b"",
     ) -> None:
         """`hosts`: names of this server besides those of the loopback interface and `bind`.
 
@@ -97,7 +98,7 @@ class Dashboard:
         self._host_names = tuple(hosts)
         self._files = (certificate, key) if certificate is not None and key is not None else None
         self._on_address = on_address
-        self._sessions = Sessions()
+        self._sessions = Sessions(key=session_key)
         self._checks: RequestChecks
         self._assets = Assets()
         self._proxy = KubernetesProxy(client, read_only=read_only, user_agent=_user_agent())

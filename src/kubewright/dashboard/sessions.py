@@ -27,7 +27,9 @@ SAFE_METHODS: Final = ("GET", "HEAD")
 class Sessions:
     """The tokens that are not used yet, and the sessions."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, key: bytes = b"", clock: Callable[[], float] = time.time) -> None:
+        """With a `key`, sessions are signed instead of stored: they outlive a restart with the same key."""
+        self._key = key
         self._clock = clock
         self._tokens: OrderedDict[bytes, None] = OrderedDict()
         self._sessions: OrderedDict[bytes, float] = OrderedDict()
@@ -47,14 +49,23 @@ class Sessions:
         if found is None:
             return None
         del self._tokens[found]
+        expires = self._clock() + SESSION_SECONDS
+        if self._key:
+            text = f"{int(expires)}.{secrets.token_urlsafe(16)}"
+            return f"{text}.{self._sign(text)}"
         cookie = secrets.token_urlsafe(32)
-        self._sessions[_digest(cookie)] = self._clock() + SESSION_SECONDS
+        self._sessions[_digest(cookie)] = expires
         while len(self._sessions) > MAX_SESSIONS:
             self._sessions.popitem(last=False)
         return cookie
 
     def is_valid(self, cookie: str) -> bool:
         """Whether a cookie belongs to a session that has not expired."""
+        if self._key:
+            text, _, signature = cookie.rpartition(".")
+            if not hmac.compare_digest(signature.encode(), self._sign(text).encode()):
+                return False
+            return int(text.partition(".")[0]) >= self._clock()
         digest = _digest(cookie)
         expires = self._sessions.get(digest)
         if expires is None:
@@ -63,6 +74,9 @@ class Sessions:
             del self._sessions[digest]
             return False
         return True
+
+    def _sign(self, text: str) -> str:
+        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
 
 
 def _digest(text: str) -> bytes:

@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from kubewright.api.codec import DecodeError, loads
-from kubewright.api.redaction import redact_secret
+from kubewright.api.redaction import REDACTED, is_secret, redact_secret
 
 from .spans import MAX_TEXT, MAX_TRACEBACK, Span
 
 MAX_BODY: Final = 64 * 1024
 """Size of a review whose objects are stored."""
+
+_PUBLIC_PATHS: Final = ("/metadata/labels", "/metadata/finalizers", "/metadata/ownerReferences", "/type")
 
 WebhookType = Literal["mutating", "validating", "conversion", "other"]
 
@@ -67,7 +69,7 @@ class WebhookSpan(Span):
             "allowed": bool(response.get("allowed", self.code == 200)),
             "message": str(status.get("message") or self.error)[:MAX_TEXT],
             "warnings": response.get("warnings") or [],
-            "patch": _patch(response) if complete else [],
+            "patch": _redact_patch(_patch(response), first) if complete else [],
             "object": _object(first) if complete else None,
             "oldObject": _object(request.get("oldObject")) if complete else None,
             "response": _without_objects(response),
@@ -131,7 +133,7 @@ class PolicySpan(Span):
             "allowed": self.allowed,
             "message": self.message[:MAX_TEXT],
             "warnings": [],
-            "patch": self.patch,
+            "patch": _redact_patch(self.patch, self.object),
             "object": _object(self.object),
             "oldObject": _object(self.old_object),
             "response": self.response,
@@ -168,6 +170,18 @@ def _patch(response: dict[str, Any]) -> list[Any]:
     except (binascii.Error, ValueError):
         return []
     return operations if isinstance(operations, list) else []
+
+
+def _redact_patch(patch: list[Any], obj: Any) -> list[Any]:
+    """Replace the values of a patch of a Secret, except those of its other metadata."""
+    if not isinstance(obj, dict) or not is_secret(obj):
+        return patch
+    return [
+        each
+        if not isinstance(each, dict) or str(each.get("path")).startswith(_PUBLIC_PATHS)
+        else {**each, "value": REDACTED}
+        for each in patch
+    ]
 
 
 def _without_objects(response: dict[str, Any]) -> dict[str, Any]:
