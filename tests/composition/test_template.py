@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from kubewright import CustomResource, ObjectMeta, Spec, Status, resource
-from kubewright.composition import CompositionTemplate, GraphError, NotReady, TemplateError
+from kubewright.api.unstructured import Unstructured
+from kubewright.composition import CompositionTemplate, ExternalObject, GraphError, NotReady, TemplateError
 
 
 class AppSpec(Spec):
@@ -159,6 +160,20 @@ def test_status_fields_are_set() -> None:
     assert (owner.status.address, owner.status.ready_replicas) == ("10.0.0.7", None)
 
 
+def test_external_resources_are_read() -> None:
+    document = yaml.safe_load(TEMPLATE)
+    reference = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "${schema.metadata.name}-key"}}
+    document["resources"].append({"id": "key", "externalRef": reference})
+    document["resources"][3]["template"]["data"] = {"key": "${string(key.data.key)}"}
+    found = CompositionTemplate(document)
+    assert [each.kind for each in found.external_kinds] == ["Secret"]
+    assert "Secret" not in [each.kind for each in found.kinds]
+    graph = found.graph(app(is_public=True))
+    assert graph.build("key") == ExternalObject(found.external_kinds[0], "shop-key")
+    secret = Unstructured({"data": {"key": "YWJj"}})
+    assert graph.build("public", web={"metadata": {"name": "w"}}, key=secret)["data"] == {"key": "abc"}
+
+
 def test_documents_of_kro_are_accepted() -> None:
     document = yaml.safe_load(TEMPLATE)
     found = CompositionTemplate(
@@ -199,7 +214,7 @@ def test_documents_of_kro_are_accepted() -> None:
         ("1.readyWhen", ["service.spec"], "expected an expression such as"),
         ("1.id", "web", "two resources have the id 'web'"),
         ("1.id", "schema", "expected a name of letters and digits"),
-        ("1.externalRef", {}, "externalRef: not supported"),
+        ("1.externalRef", {}, "a resource has either externalRef, or template and forEach"),
         ("1.wen", [], "no such field: wen"),
         ("2.forEach", [{"zone": "${schema.spec.replicas}"}], "expected a list, not int"),
         ("3.includeWhen", ["${web.spec.paused}"], "undeclared reference to 'web'"),

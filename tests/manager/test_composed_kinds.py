@@ -392,6 +392,47 @@ def test_graph_errors_are_value_errors() -> None:
     assert issubclass(GraphError, ValueError)
 
 
+async def test_external_objects_are_read_and_watched(client: Client) -> None:
+    operator = Operator("sites")
+
+    @operator.compose(Site, owns=(ConfigMap,), reads=(Secret, Database))
+    def compose(site: Site) -> Graph:
+        graph = Graph()
+        graph.read("key", Secret, "key", namespace="kube-system")
+        graph.read("database", Database, "database")
+        if site.spec.get("service"):
+            graph.read("service", Service, "web")
+        graph.add(
+            "copy",
+            lambda key, database: config("copy", key=key.data["a"].decode(), size=database.spec["size"]),
+        )
+        return graph
+
+    rules = {rule.resources[0]: rule.verbs for rule in operator.declarations() if isinstance(rule, Rbac)}
+    assert rules["secrets"] == ("get", "list", "watch")
+    secret = Secret(metadata=named("key", "kube-system"), data={"a": b"1"})
+    async with run_operator(operator, client):
+        await client.create(site())
+        await wait(client, reports("ObjectsNotReady", "copy: waits for key, database"))
+        await client.create(secret)
+        await client.create(Database(metadata=named("database", "default"), spec={"size": "1"}))
+        await wait(client, reports("ObjectsNotReady", "Database database: its controller has not reported"))
+        await set_database(client, "True")
+        await wait(client, field_is(".data.key", "1"), ConfigMap, "copy")
+        await client.patch(
+            Secret, merge_patch({"stringData": {"a": "2"}}), name="key", namespace="kube-system"
+        )
+        await wait(client, field_is(".data.key", "2"), ConfigMap, "copy")
+        await change(client, service=True)
+        await wait(
+            client, reports("ApplyFailed", "node 'service' reads the kind Service (v1); add it to reads=")
+        )
+        await client.delete(Site, "main")
+        await wait(client, is_deleted)
+    assert await client.get_or_none(ConfigMap, "copy") is None
+    assert await client.get(Secret, "key", namespace="kube-system")
+
+
 @resource(group="composed.example.com", version="v1")
 class Platform(CustomResource[RawObject, CompositionStatus]):
     """A composition of compositions."""

@@ -1,3 +1,4 @@
+from .graph import ExternalObject as ExternalObject
 from .graph import Graph as Graph
 from .graph import GraphError as GraphError
 from .graph import GraphNode as GraphNode

@@ -40,6 +40,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, overload
 
+from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
 
@@ -48,6 +49,17 @@ Desired = DesiredObject | Sequence[DesiredObject]
 """The objects of a node: one, or a list."""
 ReadyTest = Callable[[Any], bool | str]
 """Whether an observed object is ready, or the reason why not."""
+
+
+@dataclass(frozen=True)
+class ExternalObject:
+    """An object that is read and not applied."""
+
+    kind: type[MetaObject] | GroupVersionKind
+    name: str
+    namespace: str | None = None
+    """By default the namespace of the owner."""
+
 
 F = TypeVar("F", bound=Callable[..., Desired])
 StatusF = TypeVar("StatusF", bound=Callable[..., None])
@@ -71,7 +83,7 @@ class GraphNode:
     """Objects with the same place in the order."""
 
     name: str
-    desired: Desired | Callable[..., Desired]
+    desired: Desired | ExternalObject | Callable[..., Desired | ExternalObject]
     parameters: tuple[str, ...] = ()
     """Parameters of the function, which name other nodes."""
     after: tuple[str, ...] = ()
@@ -81,6 +93,8 @@ class GraphNode:
     @property
     def kind(self) -> type | None:
         """The class of the object, if it is known before the function is called."""
+        if isinstance(self.desired, ExternalObject):
+            return self.desired.kind if isinstance(self.desired.kind, type) else None
         if not callable(self.desired):
             return type(self.desired)
         found = getattr(self.desired, "__annotations__", {}).get("return")
@@ -99,7 +113,7 @@ class Graph:
     def add(
         self,
         name: str,
-        desired: Desired | Callable[..., Desired],
+        desired: Desired | ExternalObject | Callable[..., Desired | ExternalObject],
         *,
         after: Iterable[str] = (),
         ready: ReadyTest | None = None,
@@ -124,6 +138,22 @@ class Graph:
             parameters = _parameters(desired, f"node {name!r}") if callable(desired) else ()
         self.nodes[name] = GraphNode(name, desired, tuple(parameters), tuple(after), ready)
         self._dependencies = None
+
+    def read(
+        self,
+        name: str,
+        kind: type[MetaObject] | GroupVersionKind,
+        object_name: str,
+        *,
+        namespace: str | None = None,
+        ready: ReadyTest | None = None,
+    ) -> None:
+        """Add a node for an existing object of another owner, which is read and watched but not changed.
+
+        Nodes that depend on it wait until it exists and is ready. Its kind must be in `reads` of the
+        composition.
+        """
+        self.add(name, ExternalObject(kind, object_name, namespace), ready=ready)
 
     @overload
     def node(self, function: F, /) -> F: ...
@@ -195,7 +225,9 @@ class Graph:
             raise TypeError(f"node {name!r} depends on {', '.join(missing)}")
         return node.desired(**{each: observed[each] for each in node.parameters})
 
-    def build_objects(self, name: str, observed: Mapping[str, Any]) -> tuple[list[DesiredObject], bool]:
+    def build_objects(
+        self, name: str, observed: Mapping[str, Any]
+    ) -> tuple[list[DesiredObject | ExternalObject], bool]:
         """Return the desired objects of a node, and whether it is a list, from the objects of all nodes."""
         node = self.nodes[name]
         arguments = {each: observed[self._find(each, name)] for each in node.parameters}
@@ -203,7 +235,7 @@ class Graph:
         is_list = isinstance(built, list | tuple)
         objects = list(built) if is_list else [built]
         for each in objects:
-            if not isinstance(each, MetaObject | Unstructured | dict):
+            if not isinstance(each, MetaObject | Unstructured | dict | ExternalObject):
                 raise GraphError(
                     f"node {name!r} is a {type(each).__name__}; expected an object, a dict, or a list of them"
                 )
@@ -280,4 +312,13 @@ def _name(function: Callable[..., object]) -> str:
     return getattr(function, "__name__", repr(function))
 
 
-__all__ = ["Desired", "DesiredObject", "Graph", "GraphError", "GraphNode", "NotReady", "ReadyTest"]
+__all__ = [
+    "Desired",
+    "DesiredObject",
+    "ExternalObject",
+    "Graph",
+    "GraphError",
+    "GraphNode",
+    "NotReady",
+    "ReadyTest",
+]

@@ -22,7 +22,7 @@ members call the controller again (`source`), so nothing polls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -34,15 +34,16 @@ from kubewright.api.unstructured import Unstructured
 from kubewright.cache import Cache
 from kubewright.cache.indexes import label_index
 from kubewright.cache.kind_options import RESTRICTED_KINDS
-from kubewright.cache.store import ObjectKey
+from kubewright.cache.store import ObjectChange, ObjectKey
 from kubewright.client import Client
 from kubewright.client.applyset import ID_LABEL, PART_OF_LABEL, SetMember, list_members
 from kubewright.client.patches import to_dict
 from kubewright.client.readiness import CURRENT, Readiness, readiness_of
 from kubewright.controller.desired_state import EnsureResult, OwnedKind, apply_configuration
 from kubewright.controller.object_sets import Inventory, ObjectSets, gvk_of
+from kubewright.controller.request import Request
 
-from .graph import DesiredObject, Graph, GraphError, NotReady, ReadyTest
+from .graph import DesiredObject, ExternalObject, Graph, GraphError, NotReady, ReadyTest
 
 NODE_LABEL: Final = "composition.kubewright.dev/node"
 AFTER_ANNOTATION: Final = "composition.kubewright.dev/after"
@@ -108,15 +109,16 @@ class GraphSets(ObjectSets):
         cache: Cache,
         *,
         owns: Iterable[OwnedKind],
+        reads: Iterable[OwnedKind] = (),
         field_owner: str,
         force: bool = True,
     ) -> None:
+        """`owns`: kinds of the objects of graphs. `reads`: kinds of external objects."""
         super().__init__(client, cache, field_owner=field_owner, force=force)
-        self._owned: set[GroupVersionKind] = set()
-        for kind in owns:
-            gvk = kind if isinstance(kind, GroupVersionKind) else kind.gvk
-            assert gvk is not None
-            self._owned.add(gvk)
+        self._owned = {_gvk(kind) for kind in owns}
+        self._readable = self._owned | {_gvk(kind) for kind in reads}
+        self._readers: dict[ObjectKey, dict[str, Request]] = {}
+        """Requests of owners, by the id of their set, that read an external object with this key."""
         self._owned_kinds = frozenset(each.group_kind for each in self._owned)
 
     async def apply(self, owner: MetaObject | Unstructured, graph: Graph) -> GraphResult:
@@ -129,6 +131,7 @@ class GraphSets(ObjectSets):
         await run.store_inventory(run.stored | Inventory(self._owned_kinds))
         for name in order:
             await run.apply_node(name)
+        self._set_reads(run.set_id, run.reads)
         result = run.result
         if not result.errors:
             await self._prune_nodes(run)
@@ -151,6 +154,7 @@ class GraphSets(ObjectSets):
             )
             if not members:
                 self._requests.pop(set_id, None)
+                self._set_reads(set_id, ())
                 return []
             current = last_members(members)
             if all(each.uid in requested for each in current):
@@ -201,6 +205,42 @@ class GraphSets(ObjectSets):
                     )
         return found
 
+    def _set_reads(self, set_id: str, keys: Collection[ObjectKey]) -> None:
+        """Remember which external objects an owner reads, so that their changes call the controller."""
+        for key in [key for key, readers in self._readers.items() if set_id in readers and key not in keys]:
+            del self._readers[key][set_id]
+            if not self._readers[key]:
+                del self._readers[key]
+        for key in keys:
+            self._readers.setdefault(key, {})[set_id] = self._requests[set_id]
+
+    def _owners_of(self, change: ObjectChange) -> Iterable[Request]:
+        # An object of another kind with the same name is one needless request.
+        readers = self._readers.get(change.key)
+        owners = super()._owners_of(change)
+        return owners if readers is None else dict.fromkeys((*owners, *readers.values()))
+
+    async def read_object(
+        self, run: _Run, name: str, obj: ExternalObject
+    ) -> tuple[GroupVersionKind, ObjectKey, Any]:
+        """Read an external object; return its kind, its key and the object, or `None`."""
+        gvk = _gvk(obj.kind)
+        if gvk not in self._readable:
+            raise GraphError(
+                f"node {name!r} reads the kind {gvk.kind} ({gvk.api_version}); add it to reads=(...) of the "
+                "composition, so that the operator gets the permission"
+            )
+        mapper = self._client.mapper
+        resource = mapper.find_cached(gvk) or await mapper.resource_for(gvk)
+        key = ObjectKey((obj.namespace or run.home) if resource.namespaced else "", obj.name)
+        run.reads.add(key)
+        await self._informer(gvk)
+        if gvk.group_kind in RESTRICTED_KINDS:  # only its metadata is cached
+            live = await self._uncached.get_or_none(gvk, key.name, namespace=key.namespace or None)
+        else:
+            live = await self._read(gvk, key)
+        return gvk, key, to_dict(live) if live is not None else None
+
     async def apply_object(
         self, run: _Run, name: str, obj: DesiredObject
     ) -> tuple[GroupVersionKind, ObjectKey, Any]:
@@ -250,6 +290,7 @@ class _Run:
         self.read = graph.read_nodes()
         self.keys: dict[tuple[GroupKind, ObjectKey], str] = {}
         self.states: dict[str, NodeState] = {}
+        self.reads: set[ObjectKey] = set()
 
     async def store_inventory(self, inventory: Inventory) -> None:
         """Write the kinds and namespaces of members to the owner if they changed."""
@@ -291,7 +332,10 @@ class _Run:
         try:
             objects, is_list = self.graph.build_objects(name, self.result.observed)
             for obj in objects:
-                gvk, key, data = await self.sets.apply_object(self, name, obj)
+                if isinstance(obj, ExternalObject):
+                    gvk, key, data = await self.sets.read_object(self, name, obj)
+                else:
+                    gvk, key, data = await self.sets.apply_object(self, name, obj)
                 readiness = _readiness(data, obj, self.graph.nodes[name].ready)
                 state = replace(state, members=(*state.members, MemberState(gvk, key, readiness)))
                 if data is not None:
@@ -319,14 +363,24 @@ def last_members(members: Sequence[SetMember]) -> list[SetMember]:
     return found or list(members)
 
 
-def _typed(data: dict[str, Any], obj: DesiredObject) -> Any:
+def _gvk(kind: OwnedKind) -> GroupVersionKind:
+    gvk = kind if isinstance(kind, GroupVersionKind) else kind.gvk
+    assert gvk is not None
+    return gvk
+
+
+def _typed(data: dict[str, Any], obj: DesiredObject | ExternalObject) -> Any:
     """Return an object of the same type as the desired one."""
+    if isinstance(obj, ExternalObject):
+        return codec.from_plain(data, obj.kind) if isinstance(obj.kind, type) else Unstructured(data)
     if isinstance(obj, MetaObject):
         return codec.from_plain(data, type(obj))
     return data if isinstance(obj, dict) else Unstructured(data)
 
 
-def _readiness(data: Mapping[str, Any] | None, obj: DesiredObject, ready: ReadyTest | None) -> Readiness:
+def _readiness(
+    data: Mapping[str, Any] | None, obj: DesiredObject | ExternalObject, ready: ReadyTest | None
+) -> Readiness:
     if data is None:
         return Readiness("InProgress", "does not exist")
     state = readiness_of(dict(data))
@@ -340,14 +394,15 @@ def _readiness(data: Mapping[str, Any] | None, obj: DesiredObject, ready: ReadyT
     return Readiness("InProgress", verdict if isinstance(verdict, str) and verdict else _NOT_READY)
 
 
-def _is_unreported(data: Mapping[str, Any], obj: DesiredObject) -> bool:
+def _is_unreported(data: Mapping[str, Any], obj: DesiredObject | ExternalObject) -> bool:
     """Return whether the class of a custom resource has conditions, and its controller has set none yet.
 
     By the rules of kstatus such an object is current, also before its controller has seen it.
     """
-    if not isinstance(obj, MetaObject) or not is_resource(type(obj)):
+    cls = obj.kind if isinstance(obj, ExternalObject) else type(obj)
+    if not isinstance(cls, type) or not is_resource(cls):
         return False
-    fields = getattr(type(getattr(obj, "status", None)), "__struct_fields__", ())
+    fields = getattr(type(getattr(_typed(dict(data), obj), "status", None)), "__struct_fields__", ())
     return "conditions" in fields and not (data.get("status") or {}).get("conditions")
 
 

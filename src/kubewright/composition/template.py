@@ -32,11 +32,11 @@ these are ready. A field that is missing in the status of a dependency makes the
 | `template` | the object; `apiVersion` and `kind` must not contain expressions |
 | `includeWhen` | expressions on `schema`; if one is false, the resource and its dependents do not exist |
 | `readyWhen` | expressions on the resource, or on `each` of a collection; replaces the rules of kstatus |
+| `externalRef` | apiVersion, kind and metadata of an object that is read and watched, instead of `template` |
 | `forEach` | a collection: `[{zone: "${schema.spec.zones}"}]`, one object for each combination of values |
 
 A template is checked when it is declared (`TemplateError`): expressions against the types of the kind and of
-built-in kinds, fields of built-in kinds, names and cycles. `externalRef` is not supported; read other objects
-in a composition function in Python.
+built-in kinds, fields of built-in kinds, names and cycles.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ from kubewright.client.patches import to_dict
 from kubewright.schema import Node, apply_defaults
 
 from .expressions import Expression, TemplateError, compile_value, evaluate, expressions_in
-from .graph import Graph, GraphError, NotReady
+from .graph import ExternalObject, Graph, GraphError, NotReady
 from .template_types import check_fields, object_type, schema_node
 
 _ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
-_FIELDS: Final = ("id", "template", "includeWhen", "readyWhen", "forEach")
+_FIELDS: Final = ("id", "template", "externalRef", "includeWhen", "readyWhen", "forEach")
 _RESERVED: Final = frozenset(("schema", "each", "status", "item", "items", "true", "false", "null", "in"))
 
 
@@ -86,6 +86,8 @@ class TemplateResource:
     ready_tests: list[Expression] = field(default_factory=list)
     iterators: dict[str, Expression] = field(default_factory=dict)
     references: tuple[str, ...] = ()
+    is_external: bool = False
+    """Whether the object is read and not applied."""
 
     @property
     def gvk(self) -> GroupVersionKind:
@@ -146,8 +148,13 @@ class CompositionTemplate:
 
     @property
     def kinds(self) -> list[GroupVersionKind]:
-        """The kinds of the resources."""
-        return list(dict.fromkeys(each.gvk for each in self.resources.values()))
+        """The kinds of the resources that are applied."""
+        return list(dict.fromkeys(each.gvk for each in self.resources.values() if not each.is_external))
+
+    @property
+    def external_kinds(self) -> list[GroupVersionKind]:
+        """The kinds of the resources that are read."""
+        return list(dict.fromkeys(each.gvk for each in self.resources.values() if each.is_external))
 
     def check(self, kind: type[MetaObject], scheme: Scheme | None = None) -> None:
         """Compile all expressions for a kind; raise `TemplateError`."""
@@ -272,25 +279,25 @@ def _read_resource(value: Any, path: str) -> TemplateResource:
             f"{path}.id: expected a name of letters and digits such as webServer, not {name!r}"
         )
     path = f"{path} ({name})"
-    if "externalRef" in value:
-        raise TemplateError(
-            f"{path}.externalRef: not supported; read the object in a composition function in Python"
-        )
+    is_external = "externalRef" in value
+    if is_external and {"template", "forEach"} & value.keys():
+        raise TemplateError(f"{path}: a resource has either externalRef, or template and forEach")
     unknown = set(value) - set(_FIELDS)
     if unknown:
         raise TemplateError(
             f"{path}: no such field: {', '.join(sorted(unknown))}; the fields are: {', '.join(_FIELDS)}"
         )
-    template = value.get("template")
+    name_of = "externalRef" if is_external else "template"
+    template = value.get(name_of)
     if not isinstance(template, dict):
-        raise TemplateError(f"{path}.template: expected an object")
+        raise TemplateError(f"{path}.{name_of}: expected an object")
     for part in ("apiVersion", "kind"):
         text = template.get(part)
         if not isinstance(text, str) or not text or "${" in text:
-            raise TemplateError(f"{path}.template.{part}: expected a constant string, not {text!r}")
+            raise TemplateError(f"{path}.{name_of}.{part}: expected a constant string, not {text!r}")
     metadata = template.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("name"):
-        raise TemplateError(f"{path}.template.metadata.name: required")
+        raise TemplateError(f"{path}.{name_of}.metadata.name: required")
     for_each: dict[str, str] = {}
     for index, each in enumerate(_list(value, "forEach", path)):
         if not isinstance(each, dict) or len(each) != 1:
@@ -303,7 +310,9 @@ def _read_resource(value: Any, path: str) -> TemplateResource:
         [_expression(text, f"{path}.{part}[{index}]") for index, text in enumerate(_list(value, part, path))]
         for part in ("includeWhen", "readyWhen")
     )
-    return TemplateResource(name, path, template, include_when, ready_when, for_each)
+    found = TemplateResource(name, path, template, include_when, ready_when, for_each)
+    found.is_external = is_external
+    return found
 
 
 def _list(value: Mapping[str, Any], name: str, path: str) -> list[Any]:
@@ -345,8 +354,11 @@ def _on_schema(expression: Expression, variables: Mapping[str, Any]) -> Any:
 
 def _build(resource: TemplateResource, variables: Mapping[str, Any], **observed: Any) -> Any:
     """Return the object of a resource, or its objects if it is a collection."""
-    every = {**variables, **observed}
+    every = {**variables, **_plain(observed)}
     try:
+        if resource.is_external:
+            metadata = evaluate(resource.compiled["metadata"], every)
+            return ExternalObject(resource.gvk, metadata["name"], metadata.get("namespace"))
         if not resource.iterators:
             return evaluate(resource.compiled, every)
         values = [each.evaluate(every) for each in resource.iterators.values()]
@@ -360,11 +372,16 @@ def _build(resource: TemplateResource, variables: Mapping[str, Any], **observed:
         raise GraphError(str(error)) from None
 
 
+def _plain(observed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return observed objects as data; those of external resources are `Unstructured`."""
+    return {name: each.raw if isinstance(each, Unstructured) else each for name, each in observed.items()}
+
+
 def _is_ready(resource: TemplateResource, variables: Mapping[str, Any], observed: Any) -> bool | str:
     own = "each" if resource.iterators else resource.id
     for expression in resource.ready_tests:
         try:
-            if expression.evaluate({**variables, own: observed}) is not True:
+            if expression.evaluate({**variables, **_plain({own: observed})}) is not True:
                 return f"${{{expression.source}}} is not true yet"
         except cel.CelError as error:
             return str(error)
@@ -374,7 +391,7 @@ def _is_ready(resource: TemplateResource, variables: Mapping[str, Any], observed
 def _set_status(obj: Any, name: str, value: Any, variables: Mapping[str, Any], **observed: Any) -> None:
     """Set a field of the status, unless a value is missing."""
     try:
-        found = evaluate(value, {**variables, **observed})
+        found = evaluate(value, {**variables, **_plain(observed)})
     except cel.CelError:
         return
     if isinstance(obj, Unstructured):

@@ -35,24 +35,30 @@ class ComposedKind(InjectedFunction):
     """The reconciler and the finalizer of a kind with a composition."""
 
     def __init__(
-        self, function: InjectedFunction, owns: Sequence[type[MetaObject] | GroupVersionKind]
+        self,
+        function: InjectedFunction,
+        owns: Sequence[type[MetaObject] | GroupVersionKind],
+        reads: Sequence[type[MetaObject] | GroupVersionKind] = (),
     ) -> None:
-        """`function` returns the graph; `owns` are the kinds of its objects."""
+        """`function` returns the graph; `owns` and `reads` are the kinds of its objects."""
         self.function = function.function
         self.name = function.name
         self.is_async = function.is_async
         self.parameters = function.parameters
         self._compose = function
-        self._owns = tuple(owns)
+        self._owns, self._reads = tuple(owns), tuple(reads)
 
     def sets(self, client: Client, cache: Cache, field_owner: str) -> GraphSets:
         """Return what applies the graphs of all objects of the kind."""
-        return GraphSets(client, cache, owns=self._owns, field_owner=field_owner)
+        return GraphSets(client, cache, owns=self._owns, reads=self._reads, field_owner=field_owner)
 
     def rules(self, scheme: Scheme) -> Iterable[tuple[Rbac, bool]]:
         """Return the permissions for the kinds of the graph, and whether each is for a namespaced kind."""
         for kind in self._owns:
             yield rule_for_members(scheme, scheme.gvk_of(kind) if isinstance(kind, type) else kind)
+        for kind in self._reads:
+            gvk = scheme.gvk_of(kind) if isinstance(kind, type) else kind
+            yield rule_for_members(scheme, gvk, ("get", "list", "watch"))
 
     async def __call__(self, values: Any) -> Result | None:
         """Apply the graph of an object and report its state."""

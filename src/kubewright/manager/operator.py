@@ -220,6 +220,7 @@ class Operator:
         kind: type[MetaObject],
         *,
         owns: Sequence[type[MetaObject] | GroupVersionKind] = (),
+        reads: Sequence[type[MetaObject] | GroupVersionKind] = (),
         name: str = "",
         workers: int = 1,
         finalizer: str = "",
@@ -227,20 +228,21 @@ class Operator:
         """Apply the graph of objects that the function returns for objects of `kind`.
 
         The function returns a `kubewright.composition.Graph`; it may be plain or async and receives its
-        arguments by type, as a reconciler does. `owns` are the kinds of all objects of the graph: they are
-        watched, and permissions follow from them. Conditions are described in `set_status`; no other
-        functions are needed for the kind. `finalizer` is that of `finalize`.
+        arguments by type, as a reconciler does. `owns` are the kinds of all objects of the graph, `reads`
+        those of `Graph.read`: they are watched, and permissions follow from them. Conditions are described in
+        `set_status`; no other functions are needed for the kind. `finalizer` is that of `finalize`.
         """
         check_kind(kind)
-        owned = as_sequence("owns", owns)
-        for each in owned:
+        owned, readable = as_sequence("owns", owns), as_sequence("reads", reads)
+        for each in (*owned, *readable):
             if not isinstance(each, GroupVersionKind):
                 check_kind(each)
 
         def register(function: F) -> F:
             known = self._known({class_of(kind): "object", **OBJECT_VALUES})
             call = InjectedFunction(function, known, role="composition")
-            self._add_composed(kind, call, owned, name=name, workers=workers, finalizer=finalizer)
+            options = {"name": name or None, "workers": workers}
+            self._add_composed(kind, call, owned, readable, options, finalizer)
             return function
 
         return register
@@ -269,7 +271,8 @@ class Operator:
         loaded.check(kind)
         known: dict[type, str] = {class_of(kind): "object"}
         call = InjectedFunction(template_function(kind, loaded), known, role="composition")
-        self._add_composed(kind, call, loaded.kinds, name=name, workers=workers, finalizer=finalizer)
+        options = {"name": name or None, "workers": workers}
+        self._add_composed(kind, call, loaded.kinds, loaded.external_kinds, options, finalizer)
         return loaded
 
     def _add_composed(
@@ -277,16 +280,14 @@ class Operator:
         kind: type[MetaObject],
         call: InjectedFunction,
         owns: Sequence[type[MetaObject] | GroupVersionKind],
-        *,
-        name: str,
-        workers: int,
+        reads: Sequence[type[MetaObject] | GroupVersionKind],
+        options: dict[str, Any],
         finalizer: str,
     ) -> None:
         from .composed_kinds import ComposedKind
 
-        composed = ComposedKind(call, owns)
+        composed = ComposedKind(call, owns, reads)
         self.finalize(kind, finalizer=finalizer)(composed.finalize)
-        options = {"name": name or None, "workers": workers}
         self.reconcilers.append(ObjectHandler(kind, call.function, composed, options))
         self.composed[kind] = composed
 

@@ -87,14 +87,16 @@ class RenderedKind:
                 yield from ((rule, "Cluster" not in each["kind"]) for rule in _granted(each, samples))
 
 
-def rule_for_members(scheme: Scheme, gvk: GroupVersionKind) -> tuple[Rbac, bool]:
+def rule_for_members(
+    scheme: Scheme, gvk: GroupVersionKind, verbs: Sequence[str] = _VERBS
+) -> tuple[Rbac, bool]:
     """Return the permissions to apply and delete objects of a kind, and whether it is namespaced."""
     try:
         info = scheme.info_of(gvk)
         plural, namespaced = info.plural, info.namespaced
     except (UnknownKindError, SchemeError):
         plural, namespaced = pluralize(gvk.kind.lower()), True
-    return _rule((gvk.group,), (plural,), _VERBS), namespaced
+    return _rule((gvk.group,), (plural,), verbs), namespaced
 
 
 def _rule(groups: Iterable[str], resources: Iterable[str], verbs: Iterable[str], **more: Any) -> Rbac:
