@@ -9,7 +9,7 @@ levels lend. Otherwise the request waits in the queue of its flow, and seats tha
 flows in turn, so a flow with many requests delays only itself. A request is rejected with 429 if the queue of
 its flow is full, or if it has waited for a quarter of the request timeout, as in kube-apiserver.
 
-A level that has lent seats gets its own number of seats at once when it needs them; then more seats are
+A level that has lent seats gets its own number of seats immediately when it needs them; then more seats are
 occupied than there are, until requests of the borrowers finish. Watches and requests of exempt levels need no
 seat.
 """
