@@ -1,5 +1,6 @@
 // Schemas of kinds, from the OpenAPI v3 documents of the API server.
 import { apiVersionOf } from "./discovery";
+import { EXAMPLES } from "./examples";
 import { ApiError, json, type Json } from "./http";
 
 export interface Schema {
@@ -144,6 +145,8 @@ export function exampleOf(schemas: KindSchema, kind: { group: string; version: s
     kind: kind.kind,
     metadata: { name: "example", ...(namespaced ? { namespace: "default" } : {}) },
   };
+  const known = EXAMPLES[`${kind.group}/${kind.kind}`];
+  if (known) return { ...out, ...known };
   const root = schemas.resolve(schemas.root);
   for (const [name, schema] of Object.entries(root.properties || {})) {
     if (["apiVersion", "kind", "metadata", "status"].includes(name)) continue;

@@ -232,7 +232,7 @@ function causeText(cause: Cause, paths = 3): string {
   if (!cause.kind) return cause.text || cause.trigger;
   const shown = cause.paths.slice(0, paths).join(", ");
   const more = cause.paths.length > paths ? ` and ${cause.paths.length - paths} more` : "";
-  return `${cause.kind} ${cause.namespace ? `${cause.namespace}/` : ""}${cause.name} ${cause.operation}${shown ? `: ${shown}${more}` : ""}`;
+  return `${cause.kind} ${cause.namespace ? `${cause.namespace}/` : ""}${cause.name} ${cause.operation || `(${cause.trigger})`}${shown ? `: ${shown}${more}` : ""}`;
 }
 
 function SpanList({ spans, selected }: { spans: Reconcile[]; selected?: Reconcile }) {

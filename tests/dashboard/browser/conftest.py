@@ -87,7 +87,7 @@ async def demo() -> AsyncIterator[Demo]:
         client = server.client()
         manager = await stack.enter_async_context(run_operator(operator, client))
         cluster = ClusterName(server="https://127.0.0.1:6443", context="demo")
-        shown = OperatorDashboard(server.client(), manager, "shop", cluster=cluster)
+        shown = OperatorDashboard(server.client(), {"shop": manager}, cluster=cluster)
         stop = asyncio.Event()
         running = asyncio.create_task(shown.run(stop))
         await shown.wait_until_started()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
+import yaml
 
 from kubewright.api.core.v1 import Container, Pod, PodSpec
 from kubewright.api.meta import ObjectMeta
+from kubewright.api.unstructured import Unstructured
 
 from .conftest import Demo, OpenView, is_ready
 from .shop import Shop
@@ -131,6 +134,11 @@ async def test_a_command_runs_in_the_terminal(open_view: OpenView, demo: Demo) -
     async with open_view(path) as view:
         await view.see("from the container", within=".xterm-rows")
         await view.see("The command ended")
+        await view.open("#/object/core/v1/pods/default/shell?tab=terminal")
+        await view.see("$", within=".xterm-rows")
+        await view.page.keyboard.type("hostname")
+        await view.page.keyboard.press("Enter")
+        await view.page.locator(".xterm-rows > div", has_text=re.compile("^shell")).first.wait_for()
     await demo.client.delete(Pod, "shell", namespace="default")
 
 
@@ -210,9 +218,31 @@ async def test_schema_is_readable_with_an_example(open_view: OpenView) -> None:
         await view.page.locator(".schema-target", has_text="image").first.wait_for()
 
 
-async def test_access_explains_a_denied_request(open_view: OpenView, demo: Demo) -> None:
-    from kubewright.api.unstructured import Unstructured
+async def test_examples_of_the_schema_are_accepted_by_the_server(open_view: OpenView, demo: Demo) -> None:
+    async with open_view("#/schema/core/v1/Pod") as view:
+        for group, version, kind in EXAMPLES:
+            await view.open(f"#/schema/{group or 'core'}/{version}/{kind}")
+            await view.see(f"kind: {kind}", within=".schema-side")
+            text = await view.page.locator(".schema-side pre").inner_text()
+            made = Unstructured(yaml.safe_load(text))
+            await demo.client.with_dry_run().create(made)
 
+
+EXAMPLES = (
+    ("", "v1", "Pod"),
+    ("", "v1", "Service"),
+    ("", "v1", "Secret"),
+    ("apps", "v1", "StatefulSet"),
+    ("batch", "v1", "CronJob"),
+    ("autoscaling", "v2", "HorizontalPodAutoscaler"),
+    ("networking.k8s.io", "v1", "Ingress"),
+    ("rbac.authorization.k8s.io", "v1", "RoleBinding"),
+    ("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy"),
+    ("store.example.com", "v1", "Shop"),
+)
+
+
+async def test_access_explains_a_denied_request(open_view: OpenView, demo: Demo) -> None:
     api = "rbac.authorization.k8s.io/v1"
     role = {"apiVersion": api, "kind": "Role", "metadata": {"name": "reader", "namespace": "default"}}
     role["rules"] = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}]

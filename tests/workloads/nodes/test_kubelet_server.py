@@ -89,6 +89,22 @@ async def test_built_in_commands(cluster: SimulatedCluster) -> None:
         await client.exec("web", ["false"], check=True)
 
 
+async def test_a_shell_on_a_terminal_echoes_and_prompts(cluster: SimulatedCluster) -> None:
+    screen = b""
+    async with cluster.client.exec("web", ["sh"], stdin=True, tty=True) as process:
+        await process.write(b"echx\x7fo one; false\recho 'two\x15cat none\r\x1b[Aexit\r")
+        async for _, data in process:
+            screen += data
+    assert screen.decode().replace("\b \b", "").split("\r\n") == [
+        "$ echxo one; false",
+        "one",
+        "$ echo 'twocat none",
+        "cat: none: No such file or directory",
+        "$ exit",
+        "",
+    ]
+
+
 async def test_exec_handler(cluster: SimulatedCluster) -> None:
     async def handle(request: ExecRequest) -> ExecOutput:
         data = await request.streams.read_stdin()

@@ -18,6 +18,7 @@ from typing import Final
 
 from .objects import Object
 from .runtime import ContainerRun, ExecRequest
+from .terminal_input import TerminalInput
 
 NOT_FOUND: Final = 127
 MAX_INPUT: Final = 256 * 1024 * 1024
@@ -132,6 +133,8 @@ async def _shell(context: CommandContext, run: ContainerRun) -> int:
     if not arguments or arguments[0] != "-c":
         # An interactive shell: each line is a script.
         code = 0
+        if context.request.streams.tty:
+            return await _terminal(context, run)
         while data := await context.request.streams.read_stdin():
             for line in data.decode(errors="replace").splitlines():
                 if line.strip() == "exit":
@@ -141,6 +144,22 @@ async def _shell(context: CommandContext, run: ContainerRun) -> int:
                 context.output.clear()
         return code
     return await _script(context, run, arguments[1] if len(arguments) > 1 else "")
+
+
+async def _terminal(context: CommandContext, run: ContainerRun) -> int:
+    terminal = TerminalInput(context.request.streams)
+    code = 0
+    while (line := await terminal.read_line()) is not None:
+        if line.split()[:1] == ["exit"]:
+            break
+        try:
+            code = await _script(context, run, line)
+        except ValueError as error:  # of shlex: an unmatched quotation mark
+            code = context.fail(f"syntax error: {error}", 2)
+        await terminal.write(bytes(context.output + context.errors))
+        context.output.clear()
+        context.errors.clear()
+    return code
 
 
 async def _script(context: CommandContext, run: ContainerRun, script: str) -> int:
