@@ -26,6 +26,7 @@ FAKE_TIME = (
     "test_production",
     "test_rendered_kinds",
     "test_composed_kinds",
+    "test_sharded_operators",
 )
 
 

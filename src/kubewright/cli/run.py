@@ -65,10 +65,11 @@ _POLL_SECONDS = 0.5
     is_flag=True,
     help="Enable leader election in which the API server chooses the leader (LeaseCandidate).",
 )
+@click.option("--shards", is_flag=True, help="Share the objects among replicas, instead of leader election.")
 @click.option(
     "--leader-election-namespace",
     default="",
-    help="Namespace of the leader election Lease.  [default: the namespace of the pod]",
+    help="Namespace of the Leases of leader election or shards.  [default: the namespace of the pod]",
 )
 @click.option("--probe-port", type=_PORT, help="Port of /healthz and /readyz.")
 @click.option("--metrics-port", type=_PORT, help="Port of /metrics.")
@@ -145,6 +146,9 @@ def _configure(operator: Operator, options: dict[str, Any]) -> None:
     coordinated = settings.leader_election_coordinated or options["leader_elect_coordinated"]
     settings.leader_election_coordinated = coordinated
     settings.leader_election = settings.leader_election or options["leader_elect"] or coordinated
+    if options["shards"] and options["leader_elect"]:
+        raise click.UsageError("--shards and --leader-elect exclude each other: all shards are active")
+    settings.shards = settings.shards or options["shards"]
     settings.metrics_secure = settings.metrics_secure and not options["metrics_insecure"]
     given = {
         "namespaces": options["namespaces"] or None,

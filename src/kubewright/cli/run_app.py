@@ -19,6 +19,7 @@ _NOT_OPTIONS = {
     "leader_elect": "--leader-elect",
     "leader_elect_coordinated": "--leader-elect-coordinated",
     "leader_election_namespace": "--leader-election-namespace",
+    "shards": "--shards",
     "probe_port": "--probe-port",
     "metrics_port": "--metrics-port",
     "metrics_insecure": "--metrics-insecure",

@@ -9,6 +9,7 @@
 
 Modules, lowest layer first; each can be used without those below it in this list:
 
+- `ownership`: `Ownership`, which requests this process reconciles when replicas share the work
 - `queue`: work queue with deduplication and priorities; `rate_limiters`: delays of retries
 - `causes`: `Cause`, why a request was queued
 - `request`: `Request`, `Result`, `TerminalError`

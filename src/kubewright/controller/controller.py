@@ -37,6 +37,7 @@ from kubewright.tracing.spans import ReconcileSpan
 
 from .causes import REQUEUE, RETRY, Causes, describe_causes, merge_causes
 from .controller_metrics import ControllerMetrics, Outcome, controller_metrics
+from .ownership import Ownership
 from .queue import QueueItem, QueueShutDown, WorkQueue
 from .queue_metrics import queue_metrics
 from .rate_limiters import RateLimiter
@@ -167,6 +168,8 @@ class Controller(Generic[R]):
         self._rate_limiter = rate_limiter
         self.sinks = sinks
         """Subscribers of the spans of reconciles."""
+        self.ownership: Ownership | None = None
+        """Decides which requests this process reconciles; `None`: all of them."""
         self.kind: tuple[str, str, str] = ("", "", "")
         """Group, version and kind of the objects, for spans."""
         self._register_metrics = register_metrics
@@ -253,6 +256,13 @@ class Controller(Generic[R]):
                 f"{source.last_error or 'no response from the API server yet'}"
             ) from None
 
+    def replay(self) -> None:
+        """Queue the requests of all known objects again, with low priority."""
+        for source in self._sources:
+            replay = getattr(source, "replay", None)
+            if replay is not None:
+                replay()
+
     @property
     def is_idle(self) -> bool:
         """Whether no request is due or being processed."""
@@ -312,6 +322,10 @@ class Controller(Generic[R]):
         assert queue is not None
         turns = 0
         while True:
+            turns += 1
+            if turns > _YIELD_INTERVAL:
+                turns = 1
+                await asyncio.sleep(0)
             try:
                 item = await queue.get()
             except QueueShutDown:
@@ -319,16 +333,19 @@ class Controller(Generic[R]):
             except asyncio.CancelledError:
                 self._ignore_own_cancellation()
                 continue
+            ownership = self.ownership
+            if ownership is not None and not ownership.enter(item.key):
+                queue.forget(item.key)
+                queue.done(item.key)
+                continue
             metrics.active += 1
             try:
                 await self._process(queue, item)
             finally:
                 metrics.active -= 1
+                if ownership is not None:
+                    ownership.leave(item.key)
                 queue.done(item.key)
-            turns += 1
-            if turns == _YIELD_INTERVAL:
-                turns = 0
-                await asyncio.sleep(0)
 
     def _ignore_own_cancellation(self) -> None:
         """Keep the worker after a reconciler has cancelled its own task; re-raise if the controller stops."""

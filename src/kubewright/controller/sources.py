@@ -147,6 +147,17 @@ class KindSource(Generic[R]):
                 self._missing = error
             await asyncio.sleep(MISSING_KIND_RETRY_SECONDS)
 
+    def replay(self) -> None:
+        """Call the handler for all objects in the cache again."""
+        if self._informer is None or not self._registered:
+            return
+        self._informer.remove_handler(self._handle_change)
+        self._replaying = True
+        try:
+            self._informer.add_handler(self._handle_change)
+        finally:
+            self._replaying = False
+
     async def stop(self) -> None:
         """Remove the handler from the informer, which belongs to the cache."""
         tasks = [task for task in (self._optional_start, self._pending_task) if task is not None]
@@ -234,6 +245,11 @@ class AddedKindsSource(Generic[R]):
         except BaseException:
             del self._sources[kind]
             raise
+
+    def replay(self) -> None:
+        """Call the handler for all objects in the cache again."""
+        for source in self._sources.values():
+            source.replay()
 
     async def stop(self) -> None:
         """Stop watching all kinds."""

@@ -42,7 +42,7 @@ class LeadershipLost(Exception):
     """This process is no longer the leader and must not write."""
 
 
-def _clock() -> float:
+def boot_clock() -> float:
     """Return a clock in seconds that includes the time while the machine is suspended, where supported."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
@@ -73,7 +73,7 @@ class LeaderElector:
         renew_deadline: float = 10.0,
         retry_period: float = 2.0,
         release_on_stop: bool = True,
-        clock: Callable[[], float] = _clock,
+        clock: Callable[[], float] = boot_clock,
         rng: random.Random | None = None,
     ) -> None:
         if not retry_period * 1.2 < renew_deadline < lease_duration:

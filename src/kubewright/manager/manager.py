@@ -19,7 +19,7 @@ import contextlib
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kubewright.api.scheme import Scheme
 from kubewright.cache import Cache, CachedClient
@@ -29,6 +29,9 @@ from kubewright.tracing.source import SpanSource
 from .cluster import Cluster
 from .leader_election import LeaderElector, LeadershipLost
 from .signals import stopping_on_signals
+
+if TYPE_CHECKING:
+    from .sharding.shard_member import ShardMember
 
 logger = logging.getLogger(__name__)
 
@@ -80,14 +83,15 @@ class Manager:
         self,
         cluster: Cluster,
         *,
-        elector: LeaderElector | None = None,
+        elector: LeaderElector | ShardMember | None = None,
         graceful_shutdown_timeout: float = GRACEFUL_SHUTDOWN_TIMEOUT,
         handle_signals: bool = True,
         spans: SpanSource | None = None,
     ) -> None:
         """`graceful_shutdown_timeout`: seconds that components have to stop.
 
-        0 cancels them immediately, a negative value waits without a limit.
+        0 cancels them immediately, a negative value waits without a limit. With a `ShardMember` as the
+        elector, controllers run on every replica, and each reconciles its part of the objects.
         """
         self.cluster = cluster
         self.elector = elector
@@ -151,6 +155,9 @@ class Manager:
         for publisher in (runnable, *parts):
             if hasattr(publisher, "sinks"):
                 self.spans.add(publisher)
+            if hasattr(publisher, "ownership") and (shards := self._shards) is not None:
+                publisher.ownership = shards
+                shards.on_gain.append(publisher.replay)
         started = (
             self._leading if component.group == LEADER else self._reached >= GROUPS.index(component.group)
         )
@@ -160,6 +167,11 @@ class Manager:
             task = asyncio.ensure_future(_warm_up(component))
             self._warm_ups.add(task)
             task.add_done_callback(self._warmed_up)
+
+    @property
+    def _shards(self) -> ShardMember | None:
+        elector = self.elector
+        return None if elector is None or isinstance(elector, LeaderElector) else elector
 
     def on_stop(self, cleanup: Callable[[], Awaitable[object] | object]) -> None:
         """Call a function, plain or async, after components have stopped and before the Lease is released."""

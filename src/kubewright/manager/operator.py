@@ -593,7 +593,7 @@ class Operator:
             settings,
             namespaces=namespaces,
             service_account=f"{deployment.namespace}/{deployment.service_account}",
-            leader_election=settings.leader_election or deployment.leader_election,
+            leader_election=not settings.shards and (settings.leader_election or deployment.leader_election),
             leader_election_namespace=deployment.namespace,
             metrics_port=None,
             webhooks=deployment.webhooks,

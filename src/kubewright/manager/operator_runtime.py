@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from .declared_functions import ObjectHandler, ObjectKind
     from .operator import Operator
+    from .sharding import ShardMember
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +60,21 @@ MAX_MEMORIES = 100_000
 """Number of objects with a memory; the least recently used ones are dropped."""
 FINALIZER_RETRY_SECONDS = 1.0
 """Interval in which a second reconciler of a kind checks whether the first has stored the finalizer."""
+
+
+def _shard_member(operator: Operator, client: Client) -> ShardMember:
+    from .sharding import ShardMember
+
+    settings = operator.settings
+    return ShardMember(
+        client,
+        settings.leader_election_name or operator.name,
+        namespace=settings.leader_election_namespace
+        or (client.options.namespace if settings.development else ""),
+        lease_duration=settings.lease_duration,
+        renew_deadline=settings.renew_deadline,
+        retry_period=settings.retry_period,
+    )
 
 
 class OperatorRuntime:
@@ -75,8 +91,11 @@ class OperatorRuntime:
             allow=settings.allow,
         )
         client = client.with_interceptor(cluster.calls)
-        elector = None
-        if settings.leader_election:
+        elector: LeaderElector | ShardMember | None = None
+        if settings.shards:
+            elector = _shard_member(operator, client)
+            operator.probes.add_health_check("shards", elector.check_health)
+        elif settings.leader_election:
             elector_class: Callable[..., LeaderElector] = LeaderElector
             if settings.leader_election_coordinated:
                 elector_class = functools.partial(

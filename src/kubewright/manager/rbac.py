@@ -58,6 +58,8 @@ def rules_of(operator: Operator, settings: Settings | None = None) -> Iterable[R
     if handlers:
         # Events of a cluster-scoped object are in the namespace default.
         yield from in_namespaces([for_events()], *kinds)
+    if settings.shards:
+        yield for_shards(settings.leader_election_namespace or SYSTEM)
     if settings.leader_election:
         yield for_leader_election(settings.leader_election_namespace or SYSTEM)
         if settings.leader_election_coordinated:
@@ -147,6 +149,18 @@ def for_leader_election(namespace: str) -> Rbac:
         groups=("coordination.k8s.io",),
         resources=("leases",),
         verbs=("create", "get", "patch", "update"),
+        namespace=namespace,
+        role="leader-election-role",
+        where="",
+    )
+
+
+def for_shards(namespace: str) -> Rbac:
+    """Join the shards of an operator, and observe the other members."""
+    return Rbac(
+        groups=("coordination.k8s.io",),
+        resources=("leases",),
+        verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
         namespace=namespace,
         role="leader-election-role",
         where="",

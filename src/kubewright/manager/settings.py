@@ -40,6 +40,8 @@ class Settings:
     """Let kube-apiserver choose the leader among LeaseCandidates, where it serves them."""
     leader_election_version: str = "1.0.0"
     """Semantic version of the program for coordinated leader election; the lowest becomes the leader."""
+    shards: bool = False
+    """Share the objects among all replicas, instead of leader election; see `kubewright.manager.sharding`."""
     lease_duration: float = 15.0
     """Seconds without a renewal after which another replica can become the leader."""
     renew_deadline: float = 10.0

@@ -40,6 +40,7 @@ class SettingOverrides(TypedDict, total=False):
     leader_election_name: str
     leader_election_coordinated: bool
     leader_election_version: str
+    shards: bool
     lease_duration: float
     renew_deadline: float
     retry_period: float
