@@ -27,6 +27,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from kubewright.api.gvk import GroupVersionKind
+from kubewright.client.errors import NoKindMatch
 from kubewright.controller.controller import current_reconcile
 from kubewright.manager import Operator
 from kubewright.manager.leader_election import LeadershipLost
@@ -517,6 +519,8 @@ def warm_up() -> None:
 
     async def apply_object(steps: Steps) -> None:
         await steps.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "warm-up"}})
+        with contextlib.suppress(NoKindMatch):  # discovery reads the declarations of all built-in kinds
+            await steps.client.mapper.resource_for(GroupVersionKind("warm-up.example.com", "v1", "Missing"))
 
     run_once(lambda: Operator("warm-up"), Scenario(name="warm-up", steps=apply_object, quiet_seconds=1.0))
 
