@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kubewright import Context, ObjectMeta, Operator
+from kubewright.api.core.v1 import ConfigMap, ServiceAccount
+from kubewright.client import merge_patch
 from kubewright.explore import (
     Budget,
     ExplorationError,
@@ -12,14 +15,16 @@ from kubewright.explore import (
     check_replay,
     explore,
     explored,
+    no_duplicate_children,
     run_once,
+    scenario,
 )
 from kubewright.explore.families import ALL, enumerate_faults
 from kubewright.explore.faults import ACTIONS, Fault, FaultError, parse_faults
 from kubewright.explore.replay import Replay, ReplayError, generated_test
 from kubewright.explore.testing import ViolationsFound
 
-from .test_runs import make_forgetful_operator, make_operator, one_pair
+from .test_runs import Pair, PairSpec, make_forgetful_operator, make_operator, one_pair
 
 
 @pytest.fixture(scope="module")
@@ -152,3 +157,68 @@ def test_the_generated_test_is_valid_python() -> None:
     source = generated_test(token, operator="shop:operator", scenario_file="a.yaml", finding="final-state")
     compile(source, "test_generated.py", "exec")
     assert "def test_resize_final_state_after_crash_after() -> None:" in source
+
+
+def make_old_operator() -> Operator:
+    """A version that writes another key, which the new version does not know."""
+    operator = Operator("pairs")
+
+    @operator.reconcile(Pair, owns=(ConfigMap,))
+    async def reconcile(pair: Pair, ctx: Context[Pair]) -> None:
+        for suffix in ("left", "right"):
+            meta = ObjectMeta(name=f"{pair.name}-{suffix}", namespace=pair.namespace)
+            wanted = ConfigMap(metadata=meta, data={"old": pair.spec.value})
+            await ctx.client.apply(ctx.own(wanted), force=True)
+
+    return operator
+
+
+def make_merging_operator() -> Operator:
+    """A new version that adds its key with a merge patch, and so keeps what the old version wrote."""
+    operator = Operator("pairs")
+
+    @operator.reconcile(Pair, owns=(ConfigMap,))
+    async def reconcile(pair: Pair, ctx: Context[Pair]) -> None:
+        for suffix in ("left", "right"):
+            meta = ObjectMeta(name=f"{pair.name}-{suffix}", namespace=pair.namespace)
+            wanted = ConfigMap(metadata=meta, data={"value": pair.spec.value})
+            found = await ctx.client.uncached.get_or_none(ConfigMap, meta.name, namespace=pair.namespace)
+            if found is None:
+                await ctx.client.create(ctx.own(wanted))
+            elif (found.data or {}).get("value") != pair.spec.value:
+                await ctx.client.patch(found, merge_patch({"data": wanted.data}))
+
+    return operator
+
+
+def test_upgrades_are_explored() -> None:
+    clean = explore(make_operator, [one_pair], families=["upgrade"], old_factory=make_old_operator)
+    assert clean.ok, clean.violations
+    assert clean.runs == 4
+    result = explore(make_merging_operator, [one_pair], families=["upgrade"], old_factory=make_old_operator)
+    assert {each.family for each in result.violations} == {"upgrade"}
+    assert any("data.old is 'x' instead of <missing>" in each.message for each in result.violations)
+
+
+def test_a_paused_leader_is_explored() -> None:
+    """A leader that was paused creates an object that the new leader has created, too."""
+
+    def make() -> Operator:
+        operator = Operator("pairs")
+
+        @operator.reconcile(Pair, owns=(ServiceAccount,))
+        async def reconcile(pair: Pair, ctx: Context[Pair]) -> None:
+            if not await ctx.cache.list(ServiceAccount, namespace=pair.namespace, owner=pair.metadata.uid):
+                meta = ObjectMeta(generate_name="a-", namespace=pair.namespace)
+                await ctx.client.create(ctx.own(ServiceAccount(metadata=meta)))
+
+        return operator
+
+    @scenario(quiet_seconds=10, invariants=[no_duplicate_children("ServiceAccount")])
+    async def one_child(steps: Steps) -> None:
+        await steps.apply(Pair(metadata=ObjectMeta(name="a", namespace="default"), spec=PairSpec()))
+        await steps.advance("5m")
+
+    result = explore(make, [one_child], families=["leader"])
+    names = {(each.family, each.name, each.faults[0].action) for each in result.violations}
+    assert ("leader", "no_duplicate_children", "pause") in names

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from .faults import Fault
+from .processes import LEASE_DURATION
 from .run import Run
 from .trace import Trace, TraceEvent
 
@@ -37,8 +38,8 @@ LONG_SECONDS = 120.0
 LAG_SECONDS = 30.0
 MAX_GAP_SECONDS = 600.0
 """Longest time for which a watch is broken."""
-PAUSE_SECONDS = 120.0
-"""Longer than the duration of a Lease and two retry periods of the other replica."""
+PAUSE_SECONDS = 2 * LEASE_DURATION
+"""Longer than the duration of a Lease and the retry periods of the other replica."""
 SKEWS: Final = ("300", "-300")
 MARGIN = 0.02
 MAX_SLOW_SECONDS = 300.0

@@ -93,4 +93,4 @@ class OperatorProcess(ProcessState):
             self.cluster.process_ended(self, error)
 
 
-__all__ = ["LEASE_NAMESPACE", "OperatorProcess"]
+__all__ = ["LEASE_DURATION", "LEASE_NAMESPACE", "OperatorProcess"]

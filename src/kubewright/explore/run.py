@@ -27,9 +27,11 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.client.errors import NoKindMatch
+from kubewright.client.errors import ConnectionFailed, NoKindMatch
 from kubewright.controller.controller import current_reconcile
+from kubewright.controller.request import TemporaryError, TerminalError
 from kubewright.manager import Operator
 from kubewright.manager.leader_election import LeadershipLost
 
@@ -455,7 +457,8 @@ class SimulatedRun:
         where = f" ({info.controller} {info.request})" if info is not None else ""
         self.cluster.record("log", process, f"{text}: {type(error).__name__}: {error}{where}")
         expected = self.reference.errors if self.reference is not None else ()
-        if isinstance(error, PROGRAMMING_ERRORS) and type(error).__name__ not in expected:
+        is_unexpected = isinstance(error, PROGRAMMING_ERRORS) and type(error).__name__ not in expected
+        if is_unexpected or (self.reference is None and _is_usage_error(error)):
             self.find("exception", f"{type(error).__name__}: {error}{_location(error)}")
 
     def _process_failed(self, process: OperatorProcess, error: BaseException) -> None:
@@ -523,6 +526,13 @@ def warm_up() -> None:
             await steps.client.mapper.resource_for(GroupVersionKind("warm-up.example.com", "v1", "Missing"))
 
     run_once(lambda: Operator("warm-up"), Scenario(name="warm-up", steps=apply_object, quiet_seconds=1.0))
+
+
+def _is_usage_error(error: BaseException) -> bool:
+    """Whether the framework reports that the operator uses it wrongly, such as `CachingNotAllowed`."""
+    if isinstance(error, APIError | ConnectionFailed | TerminalError | TemporaryError | LeadershipLost):
+        return False
+    return type(error).__module__.startswith("kubewright.")
 
 
 def _location(error: BaseException) -> str:

@@ -364,12 +364,12 @@ def _parse(method: str, path: str, query: str) -> RequestInfo:
 def _kind_of(info: RequestInfo) -> str:
     if not info.resource:
         return "request"
+    if info.resource == "leases":
+        return "request" if info.verb in _READS or info.verb == "watch" else "lease"
     if info.verb in _READS:
         return "read"
     if info.verb == "watch":
         return "watch"
-    if info.resource == "leases":
-        return "lease"
     if info.resource in IGNORED_RESOURCES or info.group in ("authorization.k8s.io", "authentication.k8s.io"):
         return "event"
     return "write"
