@@ -79,7 +79,7 @@ def test_up_with_dashboard_shows_objects_and_controllers(tmp_path: Path) -> None
             read = open_page(line.removeprefix("Dashboard: ").strip())
             info = read("/api/info")
             assert info["cluster"]["context"] == "kubewright up"
-            assert info["operators"] == ["API server", "workload controllers"]
+            assert info["operators"] == ["workload controllers"]
             kinds = {kind["kind"]: kind["count"] for kind in read("/api/overview")["kinds"]}
             assert kinds["Namespace"] >= 4
             tree: list[str] = []
@@ -131,7 +131,7 @@ def test_run_with_dashboard_shows_reconciles_of_the_operator(tmp_path: Path) -> 
         try:
             line = next(each for each in process.stderr if each.startswith("Dashboard: "))
             read = open_page(line.removeprefix("Dashboard: ").strip())
-            assert read("/api/info")["operators"] == ["toys", "API server", "workload controllers"]
+            assert read("/api/info")["operators"] == ["toys", "workload controllers"]
             arguments = [
                 "apply",
                 "-f",

@@ -21,8 +21,6 @@ PORT_VARIABLE, KEY_VARIABLE = "KUBEWRIGHT_DASHBOARD_PORT", "KUBEWRIGHT_DASHBOARD
 """Variables of an operator that is restarted: an open page continues to work after a restart."""
 WORKLOADS = "workload controllers"
 """Name of the controllers of a control plane in this process."""
-SERVER = "API server"
-"""Name of the API server of a control plane in this process, whose webhook calls and policies are shown."""
 
 
 class AddressPrinter:
@@ -61,14 +59,14 @@ async def operator_dashboard(
     async with Client.connect(config, metrics=False, on_warning=ignore_warning) as client:
 
         def create(manager: Any, recorder: Any) -> OperatorDashboard:
-            sources = {operator: manager}
+            operators = {operator: manager}
             for plane in planes:
-                sources[SERVER] = AdmissionTraces(plane, webhooks=False)
                 if plane.workloads is not None:
-                    sources[WORKLOADS] = plane.workloads
+                    operators[WORKLOADS] = plane.workloads
             return OperatorDashboard(
                 client,
-                sources,
+                operators,
+                others=[AdmissionTraces(plane, webhooks=False) for plane in planes],
                 port=options["dashboard_port"] or int(os.environ.get(PORT_VARIABLE, "0")),
                 session_key=os.environ.get(KEY_VARIABLE, "").encode(),
                 cluster=ClusterName(server=config.server, context=context_name(config.source)),
@@ -105,11 +103,9 @@ async def serve_dashboard(plane: ControlPlane, stop: asyncio.Event, *, port: int
         "cluster": ClusterName(server=plane.url, context="kubewright up"),
         "on_address": AddressPrinter(),
     }
-    sources: dict[str, Any] = {SERVER: AdmissionTraces(plane)}
-    if plane.workloads is not None:
-        sources[WORKLOADS] = plane.workloads
+    operators = {} if plane.workloads is None else {WORKLOADS: plane.workloads}
     try:
-        await OperatorDashboard(client, sources, **options).run(stop)
+        await OperatorDashboard(client, operators, others=[AdmissionTraces(plane)], **options).run(stop)
     except DashboardError as error:
         raise click.ClickException(str(error)) from None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kubewright.manager.trace_feed import TraceFeed, TraceSource
@@ -25,16 +25,23 @@ class OperatorDashboard:
     group = "http"
     name = "dashboard"
 
-    def __init__(self, client: Client, sources: Mapping[str, TraceSource], **options: Any) -> None:
-        """`client` is not that of a manager, whose reads are cached. `sources` are managers by name.
+    def __init__(
+        self,
+        client: Client,
+        operators: Mapping[str, TraceSource],
+        *,
+        others: Sequence[TraceSource] = (),
+        **options: Any,
+    ) -> None:
+        """`client` is not that of a manager, whose reads are cached. `operators` are managers by name.
 
-        `options` are those of `Dashboard`.
+        `others` are sources of spans without controllers. `options` are those of `Dashboard`.
         """
         self.traces = TraceStore()
         self.traces.available = True
-        self.traces.operators = list(sources)
+        self.traces.operators = list(operators)
         self.dashboard = Dashboard(client, traces=self.traces, **options)
-        self._feed = TraceFeed(list(sources.values()), self.traces.add)
+        self._feed = TraceFeed([*operators.values(), *others], self.traces.add)
 
     async def wait_until_started(self) -> None:
         """Wait until the port is open."""
