@@ -16,6 +16,7 @@ MODULES = {
     "google-re2": "re2",
     "PyJWT": "jwt",
     "prometheus-client": "prometheus_client",
+    "PyNaCl": "nacl",
     "grpcio": "grpc",
     "opentelemetry-api": "opentelemetry",
     "pytest-asyncio": "pytest_asyncio",
@@ -46,7 +47,7 @@ def _imported() -> dict[str, set[str]]:
 def test_imports_are_declared_and_declarations_are_imported() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    used = [each for name in ("etcd", "http2", "node", "tracing", "testing") for each in extras[name]]
+    used = [each for name in ("encryption", "etcd", "http2", "node", "tracing", "testing") for each in extras[name]]
     declared = _modules([*project["dependencies"], *used])
     imported = _imported()
     assert {name: imported[name] for name in imported.keys() - declared} == {}
@@ -57,7 +58,11 @@ def test_what_is_optional_is_imported_in_few_places() -> None:
     """Elsewhere a missing extra would break those who do not want it."""
     imported = _imported()
     assert imported["aetcd"] == {"src/kubewright/storage/etcd_connection.py"}
-    assert imported["grpc"] - imported["aetcd"] == {"src/kubewright/node/rpc.py"}
+    assert imported["grpc"] - imported["aetcd"] == {
+        "src/kubewright/apiserver/tracing/otlp.py",
+        "src/kubewright/node/rpc.py",
+    }
+    assert imported["nacl"] == {"src/kubewright/controlplane/encryption/providers.py"}
     assert imported["h2"] | imported["hpack"] | imported["hyperframe"] == {
         "src/kubewright/apiserver/http/http2.py",
         "src/kubewright/apiserver/http/http2_stream.py",
