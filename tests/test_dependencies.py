@@ -47,7 +47,11 @@ def _imported() -> dict[str, set[str]]:
 def test_imports_are_declared_and_declarations_are_imported() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    used = [each for name in ("encryption", "etcd", "http2", "node", "tracing", "testing") for each in extras[name]]
+    used = [
+        each
+        for name in ("encryption", "etcd", "http2", "node", "tracing", "testing")
+        for each in extras[name]
+    ]
     declared = _modules([*project["dependencies"], *used])
     imported = _imported()
     assert {name: imported[name] for name in imported.keys() - declared} == {}
