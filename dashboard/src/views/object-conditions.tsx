@@ -54,8 +54,10 @@ export function Conditions({ object, reference }: { object: Json; reference: Rec
   const versions: Json[] = history.value.value?.versions || [];
   const end = now.value;
   const earliest = useMemo(() => {
-    const times = [...conditions.map((each) => parseTime(each.lastTransitionTime)), ...versions.map((each) => parseTime(each.time))].filter((time) => !Number.isNaN(time));
-    return times.length ? Math.min(...times) : end - 60_000;
+    const times = [...conditions, ...versions.flatMap((each) => conditionsOf(each.object))].map((each) => parseTime(each.lastTransitionTime));
+    times.push(...versions.map((each) => parseTime(each.time)));
+    const known = times.filter((time) => !Number.isNaN(time));
+    return known.length ? Math.min(...known) : end - 60_000;
   }, [versions, object]);
   if (!conditions.length) {
     return (

@@ -85,7 +85,7 @@ export function OwnerTree({ loaded }: { loaded: Loaded<Tree> }) {
 
 /** A long name without its middle: generated names differ at the end. */
 function shorten(name: string): string {
-  return name.length > 24 ? `${name.slice(0, 13)}…${name.slice(-9)}` : name;
+  return name.length > 21 ? `${name.slice(0, 11)}…${name.slice(-9)}` : name;
 }
 
 function Node({ drawn, focused, unfold }: { drawn: DrawnNode; focused: boolean; unfold: () => void }) {

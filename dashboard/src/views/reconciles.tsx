@@ -205,7 +205,7 @@ function Timeline({ spans, seconds, paused, selected }: { spans: Reconcile[]; se
                     class={`bar${failed(span) ? " bar-failed" : span.writes.length ? " bar-wrote" : ""}${selected?.id === span.id ? " bar-selected" : ""}`}
                     style={{ left: `${left}%`, width: `max(6px, ${right - left}%)` }}
                     aria-label={`${lane.controller} ${lane.label} at ${clock(span.started)}: ${RESULT_TEXT[span.result] || span.result}, ${precise(span.duration)}`}
-                    title={`${clock(span.started)}  ${RESULT_TEXT[span.result] || span.result}\nwaited ${precise(span.wait)}, ran ${precise(span.duration)}, ${span.writes.length} writes\n${span.causes[0] ? causeText(span.causes[0]) : ""}`}
+                    title={`${clock(span.started)}  ${RESULT_TEXT[span.result] || span.result}\nwaited ${precise(span.wait)}, ran ${precise(span.duration)}, ${span.writes.length} writes\n${span.causes[0] ? causeText(span.causes[0], span) : ""}`}
                     onClick={() => setParams({ id: selected?.id === span.id ? undefined : span.id })}
                   >
                     <span class="bar-wait" style={{ width: right > left ? `${((run - left) / (right - left)) * 100}%` : "0" }} />
@@ -228,11 +228,12 @@ function Timeline({ spans, seconds, paused, selected }: { spans: Reconcile[]; se
 }
 
 /** What caused a reconcile, with the first changed fields. */
-function causeText(cause: Cause, paths = 3): string {
+function causeText(cause: Cause, span: Reconcile, paths = 3): string {
   if (!cause.kind) return cause.text || cause.trigger;
   const shown = cause.paths.slice(0, paths).join(", ");
   const more = cause.paths.length > paths ? ` and ${cause.paths.length - paths} more` : "";
-  return `${cause.kind} ${cause.namespace ? `${cause.namespace}/` : ""}${cause.name} ${cause.operation || `(${cause.trigger})`}${shown ? `: ${shown}${more}` : ""}`;
+  const namespace = cause.namespace && cause.namespace !== span.namespace ? `${cause.namespace}/` : "";
+  return `${cause.kind} ${namespace}${cause.name} ${cause.operation || `(${cause.trigger})`}${shown ? `: ${shown}${more}` : ""}`;
 }
 
 function SpanList({ spans, selected }: { spans: Reconcile[]; selected?: Reconcile }) {
@@ -264,7 +265,7 @@ function SpanList({ spans, selected }: { spans: Reconcile[]; selected?: Reconcil
               </td>
               <td title={span.causes.map((cause) => cause.text).join("\n")}>
                 {span.causes.length > 1 && <span class="muted">{span.causes.length} causes: </span>}
-                {span.causes[0] ? causeText(span.causes[0]) : "–"}
+                {span.causes[0] ? causeText(span.causes[0], span) : "–"}
               </td>
               <td class="numeric col-optional">{precise(span.wait)}</td>
               <td class="numeric col-optional">{precise(span.duration)}</td>
@@ -328,7 +329,7 @@ function Detail({ span }: { span: Reconcile }) {
           <ul class="cause-list">
             {span.causes.map((cause, index) => (
               <li key={index}>
-                <Chip>{cause.trigger}</Chip> <span>{causeText(cause, 12)}</span>
+                <Chip>{cause.trigger}</Chip> <span>{causeText(cause, span, 12)}</span>
               </li>
             ))}
           </ul>

@@ -162,19 +162,6 @@ async def test_pictures(open_view: OpenView, demo: Demo, theme: str) -> None:
         )
         await view.page.locator(".decision").wait_for()
         await _save(view, f"why{suffix}")
-        await view.open("#/access")
-        await view.page.locator(".access-row").nth(1).wait_for()
-        await _save(view, f"access{suffix}")
-
-        await view.open("#/")
-        await view.page.locator(".kind-card").first.wait_for()
-        await view.page.keyboard.press("Control+k")
-        await view.page.keyboard.type("check")
-        await view.page.locator("[role=option]", has_text="Deployment in default").wait_for()
-        await _save(view, f"search{suffix}")
     async with open_view(f"{SHOP}/checkout", color_scheme=theme, width=390, height=800) as view:
         await view.page.locator(".node").first.wait_for()
         await _save(view, f"phone{suffix}")
-    async with open_view("#/", color_scheme=theme, width=390, height=800) as view:
-        await view.page.locator(".kind-card").first.wait_for()
-        await _save(view, f"phone-overview{suffix}")
