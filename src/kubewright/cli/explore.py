@@ -46,6 +46,14 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Write a replay file for each violation.",
 )
+@click.option(
+    "--command",
+    metavar="COMMAND",
+    help="Explore a program, such as 'kopf run operator.py', instead of an operator of Kubewright.",
+)
+@click.option(
+    "--quiet-seconds", default=2.0, show_default=True, help="Idle time after which a program has converged."
+)
 @click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Write the report as JSON.")
 @click.option("--html", "html_file", type=click.Path(dir_okay=False), help="Write the report as HTML.")
 def explore_command(
@@ -61,6 +69,8 @@ def explore_command(
     coverage: bool,
     replay: str | None,
     save: Path | None,
+    command: str | None,
+    quiet_seconds: float,
     json_file: str | None,
     html_file: str | None,
 ) -> None:
@@ -76,6 +86,7 @@ def explore_command(
       kubewright explore shop:operator --scenario tests/scenarios
       kubewright explore shop:operator --scenario resize.yaml --family crash --family stale
       kubewright explore shop:operator --scenario resize.yaml --replay 'resize?faults=crash-after@w3'
+      kubewright explore --command 'kopf run operator.py' --scenario create.yaml --budget-seconds 300
     """
     from kubewright.explore.explorer import Budget, ExplorationError, explore
     from kubewright.explore.factories import FactoryError, ModuleFactory
@@ -85,6 +96,21 @@ def explore_command(
     from kubewright.explore.scenario_files import ScenarioError, load_scenarios
 
     add_project_to_path()
+    if command is not None:
+        from .explore_program import explore_program
+
+        report = explore_program(
+            command,
+            scenario_files,
+            families=families,
+            runs=budget_runs,
+            seconds=budget_seconds,
+            tolerances=tolerate,
+            quiet_seconds=quiet_seconds,
+            replay=replay,
+        )
+        _write_reports(report, json_file, html_file)
+        sys.exit(1 if report.violations else 0)
     try:
         if replay is not None:
             sys.exit(_replay(replay, operator, scenario_files, tolerate, upgrade_from))
@@ -114,16 +140,20 @@ def explore_command(
     except (ExplorationError, FactoryError, ScenarioError, ReplayError) as error:
         raise click.ClickException(relative_paths(error)) from None
     report = report_of(result, operator=operator, scenarios=scenarios, seed=seed)
+    _write_reports(report, json_file, html_file)
+    if save is not None:
+        _save(save, result, operator, upgrade_from or "", scenarios)
+    _print_result(result, report)
+    sys.exit(0 if result.ok else 1)
+
+
+def _write_reports(report: ExplorationReport, json_file: str | None, html_file: str | None) -> None:
     if json_file is not None:
         _write(json_file, report.to_json())
     if html_file is not None:
         from kubewright.explore.reports.html import html_of
 
         _write(html_file, html_of(report))
-    if save is not None:
-        _save(save, result, operator, upgrade_from or "", scenarios)
-    _print_result(result, report)
-    sys.exit(0 if result.ok else 1)
 
 
 def _write(path: str, text: str) -> None:
