@@ -127,7 +127,7 @@ async def forward(machine: Machine, port: int, connection: ByteStream) -> None:
 
 @app.proxy(Machine, "web")
 def web(machine: Machine) -> str:
-    port = machine.metadata.annotations.get("machines.example.com/port", "80")
+    port = (machine.metadata.annotations or {}).get("machines.example.com/port", "80")
     return f"http://{machine.spec.address}:{port}"
 
 

@@ -18,10 +18,16 @@ requires_kubectl = pytest.mark.skipif(not KUBECTL, reason="kubectl is not instal
 
 
 class Output(NamedTuple):
-    """What a command printed to both streams, and its exit code."""
+    """What a command printed, and its exit code."""
 
-    text: str
+    stdout: str
+    stderr: str
     code: int
+
+    @property
+    def text(self) -> str:
+        """Both streams."""
+        return self.stdout + self.stderr
 
 
 class Kubectl:
@@ -49,12 +55,12 @@ class Kubectl:
             *arguments,
             stdin=asyncio.subprocess.PIPE if input is not None else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
+            stderr=asyncio.subprocess.PIPE,
             env={**self._environment, **(environment or {})},
         )
         async with asyncio.timeout(60):
-            output, _ = await process.communicate(input)
-        return Output(output.decode(), process.returncode or 0)
+            stdout, stderr = await process.communicate(input)
+        return Output(stdout.decode(), stderr.decode(), process.returncode or 0)
 
 
 def _write_kubeconfig(server: TestServer, path: Path) -> None:

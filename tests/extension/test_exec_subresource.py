@@ -113,11 +113,12 @@ async def test_kubectl(cluster: TestServer, tmp_path: Path) -> None:
         server = f"--server={kubectl.server}{PATH}/kubectl"
         for environment in ({}, SPDY):
             run = await kubectl.run(server, "exec", "web", "--", "cat", "motd", environment=environment)
-            assert run == ("Welcome.\n", 0)
+            assert (run.stdout, run.code) == ("Welcome.\n", 0), run.stderr
             run = await kubectl.run(
                 server, "exec", "-i", "web", "--", "sh", input=b"echo a b\nexit 4\n", environment=environment
             )
-            assert run == ("a b\ncommand terminated with exit code 4\n", 4)
+            assert (run.stdout, run.code) == ("a b\n", 4), run.stderr
+            assert "command terminated with exit code 4" in run.stderr
         assert "loading" in await kubectl("get", "--raw", f"{PATH}/log")
         applied = await kubectl(
             "apply", "--server-side", "--force-conflicts", "-f", str(EXAMPLE / "sample.yaml")
