@@ -96,6 +96,8 @@ async def test_a_reconcile_has_causes_calls_events_and_a_result(
             "greetings.spans.example.com",
         )
         assert first["reads"][0]["cached"]
+        ensured = next(each for each in first["reads"] if each["resource"] == "configmaps")
+        assert (ensured["verb"], ensured["name"], ensured["cached"]) == ("get", "hi", True)
         write = next(each for each in first["writes"] if each["resource"] == "configmaps")
         assert (write["verb"], write["name"], write["cached"]) == ("patch", "hi", False)
         assert write["status"] in (200, 201)

@@ -165,6 +165,12 @@ class InformerManager:
             await informer.upgrade(sources)
         return informer
 
+    def report_read(self, verb: str, kind: GroupVersionKind, namespace: str, name: str) -> None:
+        """Report a read from a store to `on_read`, for code that reads the store of an informer itself."""
+        resource = self.client.mapper.find_cached(kind)
+        if self.on_read is not None and resource is not None:
+            self.on_read(verb, resource, namespace, name)
+
     def existing_informer(self, kind: AnyKind) -> Informer | None:
         """Return the informer of a kind, or `None`; does not create one."""
         resource = self.client.mapper.find_cached(kind)

@@ -179,6 +179,8 @@ class DesiredState:
         digest = _digest(intent)
         known = self._applied.get((gvk, key))
         informer = await self._informer(gvk)
+        if self._cache.on_read is not None:
+            self._cache.report_read("get", gvk, key.namespace, key.name)
         if known is not None and known.intent == digest and self._is_as_applied(informer, key, known, intent):
             return None
         await self._check_owner(owner, informer, gvk, key, adopt=adopt or known is not None)
@@ -248,6 +250,8 @@ class DesiredState:
         result: EnsureResult,
     ) -> None:
         informer = await self._informer(gvk)
+        if self._cache.on_read is not None:
+            self._cache.report_read("list", gvk, owner.metadata.namespace or "", "")
         for key, entry in list(informer.store.indexed("owner", owner.metadata.uid)):
             metadata = entry.header().metadata
             current_owner = controller_of(_Header(metadata))
