@@ -197,3 +197,7 @@ def test_spans_are_bounded_per_controller() -> None:
     assert found["controllers"] == ["busy", "quiet"]
     assert len(found["spans"]) == 501
     assert found["spans"][-1]["controller"] == "quiet"
+    for number in range(300):
+        large = {"path": f"/{number % 3}", "started": number, "object": "x" * 200_000}
+        store.add("webhook", large)
+    assert len(store.webhooks(limit=5000)["spans"]) == 83

@@ -26,6 +26,7 @@ INTERVAL_SECONDS: Final = 0.5
 """Minimum time between two overviews, and between two trees."""
 HEARTBEAT_SECONDS: Final = 15.0
 MAX_PENDING: Final = 1000
+MAX_PENDING_BYTES: Final = 8 << 20
 _PLURALS: Final[dict[RecordType, str]] = {"reconcile": "reconciles", "webhook": "webhooks", "queue": "queues"}
 
 
@@ -58,6 +59,7 @@ class PageStream:
         self._types = {type_ for type_, name in _PLURALS.items() if query.get(name, "") not in ("", "0")}
         self._wake = asyncio.Event()
         self._pending: deque[bytes] = deque()
+        self._pending_bytes = 0
         self._lost = 0
         self._overview_sent = -1
         self._tree_dirty = self._tree is not None
@@ -131,6 +133,7 @@ class PageStream:
     def _take_spans(self) -> bytes:
         body = b"".join(self._pending)
         self._pending.clear()
+        self._pending_bytes = 0
         if self._lost:
             body += _event("lost", encode({"spans": self._lost}))
             self._lost = 0
@@ -139,10 +142,12 @@ class PageStream:
     def _record(self, type_: RecordType, record: dict[str, Any]) -> None:
         if type_ not in self._types:
             return
-        if len(self._pending) >= MAX_PENDING:
-            self._pending.popleft()
+        event = _event(type_, encode(record))
+        self._pending.append(event)
+        self._pending_bytes += len(event)
+        while len(self._pending) > MAX_PENDING or self._pending_bytes > MAX_PENDING_BYTES:
+            self._pending_bytes -= len(self._pending.popleft())
             self._lost += 1
-        self._pending.append(_event(type_, encode(record)))
         self._wake.set()
 
     def _change(self, old: ObjectRecord | None, new: ObjectRecord | None) -> None:

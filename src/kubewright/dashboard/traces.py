@@ -9,14 +9,18 @@ others.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final, Literal
+
+from kubewright.api.codec import encode
 
 MAX_SPANS: Final = 500
 """Spans of one controller or one webhook path."""
 MAX_OWNERS: Final = 200
 """Controllers and webhook paths."""
+MAX_BYTES: Final = 16 << 20
+"""Size of the stored reconciles, and of the stored webhook calls, as JSON."""
 MAX_SAMPLES: Final = 300
 SAMPLE_SECONDS: Final = 1.0
 
@@ -39,8 +43,8 @@ class TraceStore:
         )
         """Why no operator is connected."""
         self.operators: list[str] = []
-        self._reconciles: dict[str, deque[dict[str, Any]]] = {}
-        self._webhooks: dict[str, deque[dict[str, Any]]] = {}
+        self._reconciles = _SpanRings()
+        self._webhooks = _SpanRings()
         self._queues: dict[str, _QueueSeries] = {}
         self._listeners: dict[TraceListener, None] = {}
 
@@ -55,9 +59,9 @@ class TraceStore:
     def add(self, type_: RecordType, record: dict[str, Any]) -> None:
         """Store a record, and forward it."""
         if type_ == "reconcile":
-            _ring(self._reconciles, record["controller"]).append(record)
+            self._reconciles.add(record["controller"], record)
         elif type_ == "webhook":
-            _ring(self._webhooks, record["path"]).append(record)
+            self._webhooks.add(record["path"], record)
         else:
             record = self._add_sample(record)
         for listener in list(self._listeners):
@@ -76,26 +80,20 @@ class TraceStore:
         """Return the spans of reconciles that match, newest first."""
         wanted = {"controller": controller, "kind": kind, "namespace": namespace, "name": name}
         filters = [(field, value) for field, value in wanted.items() if value]
-        rings = (
-            [self._reconciles[controller]] if controller in self._reconciles else self._reconciles.values()
-        )
         matching = (
             span
-            for span in _newest(rings)
+            for span in self._reconciles.newest(controller)
             if all(span[field] == value for field, value in filters) and (span["error"] or not errors)
         )
-        controllers = sorted({*self._reconciles, *self._queues})
+        controllers = sorted({*self._reconciles.keys(), *self._queues})
         return {"traces": self.available, "controllers": controllers, "spans": list(islice(matching, limit))}
 
     def webhooks(self, *, path: str = "", limit: int = 200) -> dict[str, Any]:
         """Return the spans of webhook calls, newest first."""
-        rings = (
-            [self._webhooks[path]] if path in self._webhooks else ([] if path else self._webhooks.values())
-        )
         return {
             "traces": self.available,
-            "paths": sorted(self._webhooks),
-            "spans": list(islice(_newest(rings), limit)),
+            "paths": sorted(self._webhooks.keys()),
+            "spans": list(islice(self._webhooks.newest(path), limit)),
         }
 
     def queues(self) -> dict[str, Any]:
@@ -151,17 +149,54 @@ class _QueueSeries:
         return row
 
 
-def _ring(rings: dict[str, deque[dict[str, Any]]], key: str) -> deque[dict[str, Any]]:
-    ring = rings.get(key)
-    if ring is None:
-        while len(rings) >= MAX_OWNERS:
-            del rings[next(iter(rings))]
-        ring = rings[key] = deque(maxlen=MAX_SPANS)
-    return ring
+class _Ring:
+    """The latest spans of one controller or webhook path, with their sizes."""
+
+    def __init__(self) -> None:
+        self.spans: deque[tuple[int, dict[str, Any]]] = deque()
+        self.size = 0
+
+    def append(self, size: int, span: dict[str, Any]) -> None:
+        self.spans.append((size, span))
+        self.size += size
+
+    def drop_oldest(self) -> int:
+        size, _ = self.spans.popleft()
+        self.size -= size
+        return size
 
 
-def _newest(rings: Iterable[deque[dict[str, Any]]]) -> list[dict[str, Any]]:
-    return sorted((span for ring in rings for span in ring), key=lambda span: span["started"], reverse=True)
+class _SpanRings:
+    """Spans by controller or webhook path, limited in number per key and in total size."""
+
+    def __init__(self) -> None:
+        self._rings: dict[str, _Ring] = {}
+        self._size = 0
+
+    def keys(self) -> list[str]:
+        """Return the controllers or paths."""
+        return list(self._rings)
+
+    def add(self, key: str, span: dict[str, Any]) -> None:
+        """Add a span; the oldest of the largest ring is dropped if there is no space."""
+        ring = self._rings.get(key)
+        if ring is None:
+            while len(self._rings) >= MAX_OWNERS:
+                self._size -= self._rings.pop(next(iter(self._rings))).size
+            ring = self._rings[key] = _Ring()
+        size = len(encode(span))
+        ring.append(size, span)
+        self._size += size
+        if len(ring.spans) > MAX_SPANS:
+            self._size -= ring.drop_oldest()
+        while self._size > MAX_BYTES:
+            self._size -= max(self._rings.values(), key=lambda each: each.size).drop_oldest()
+
+    def newest(self, key: str = "") -> list[dict[str, Any]]:
+        """Return the spans of one key, or all of them, newest first."""
+        rings = self._rings.values() if not key else [self._rings[key]] if key in self._rings else []
+        spans = (span for ring in rings for _, span in ring.spans)
+        return sorted(spans, key=lambda span: span["started"], reverse=True)
 
 
 __all__ = ["RecordType", "TraceListener", "TraceStore"]

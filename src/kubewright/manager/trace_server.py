@@ -26,8 +26,8 @@ from .trace_feed import TraceFeed
 logger = logging.getLogger(__name__)
 
 HOST: Final = "127.0.0.1"
-MAX_PENDING: Final = 1000
-"""Records that are not sent yet."""
+MAX_PENDING_BYTES: Final = 16 << 20
+"""Size of the records that are not sent yet."""
 MAX_CLIENTS: Final = 8
 
 
@@ -88,7 +88,7 @@ class TraceServer:
             return web.Response(status=404, text="404 page not found\n")
         if len(self._streams) >= MAX_CLIENTS:
             return web.Response(status=429, text=f"{MAX_CLIENTS} clients are connected already\n")
-        records: asyncio.Queue[bytes] = asyncio.Queue(MAX_PENDING)
+        records: asyncio.Queue[bytes] = asyncio.Queue()
         self._streams.add(records)
         try:
             return await self._stream(request, records, stop)
@@ -98,11 +98,16 @@ class TraceServer:
     async def _stream(self, request: Any, records: asyncio.Queue[bytes], stop: asyncio.Event) -> Any:
         from aiohttp import web
 
+        pending = 0
+
         def add(type_: str, record: dict[str, Any]) -> None:
-            try:
-                records.put_nowait(_line(type_, record))
-            except asyncio.QueueFull:
+            nonlocal pending
+            line = _line(type_, record)
+            pending += len(line)
+            if pending > MAX_PENDING_BYTES:
                 _end(records)
+            else:
+                records.put_nowait(line)
 
         response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
         await response.prepare(request)
@@ -110,6 +115,7 @@ class TraceServer:
         feeding = asyncio.create_task(TraceFeed([self._manager], add).run(stop))
         try:
             while line := await records.get():
+                pending -= len(line)
                 await response.write(line)
         except ConnectionError:
             pass
