@@ -31,6 +31,8 @@ from bench import Benchmark
 from bench.cache import WIDGET, definition, server, widget
 from kubewright.client import Client, merge_patch
 from kubewright.controller import Controller, Request, WorkQueue
+from kubewright.dashboard import TraceStore
+from kubewright.tracing import SpanRecorder, SpanSink
 
 OBJECTS = int(os.environ.get("BENCH_LOOP_OBJECTS", "1000"))
 PROGRAMS = Path(__file__).parent / "loops"
@@ -293,7 +295,7 @@ async def queue_cycle() -> None:
         queue.done((await queue.get()).key)
 
 
-async def noop_reconciles() -> None:
+async def noop_reconciles(sinks: tuple[SpanSink, ...] = ()) -> None:
     """A thousand requests for a reconciler that does nothing, ten workers, metrics and ids included."""
     done = asyncio.Event()
     left = len(KEYS)
@@ -304,7 +306,7 @@ async def noop_reconciles() -> None:
         if not left:
             done.set()
 
-    controller: Controller[Request] = Controller("bench", reconcile, workers=10)
+    controller: Controller[Request] = Controller("bench", reconcile, workers=10, sinks=sinks)
     await controller.warm_up()
     assert controller.queue is not None
     for key in KEYS:
@@ -316,6 +318,11 @@ async def noop_reconciles() -> None:
     await running
 
 
+async def traced_reconciles() -> None:
+    """The same with a dashboard that records the spans."""
+    await noop_reconciles((SpanRecorder(TraceStore().add),))
+
+
 def benchmarks() -> list[Benchmark]:
     """Print the loops; return the benchmarks in memory."""
     with servers() as found:
@@ -325,5 +332,11 @@ def benchmarks() -> list[Benchmark]:
         Benchmark(name="queue: add, get, done", run=queue_cycle, target_us=6, operations=len(KEYS)),
         Benchmark(
             name="reconcile that does nothing", run=noop_reconciles, target_us=50, operations=len(KEYS)
+        ),
+        Benchmark(
+            name="the same, recorded for a dashboard",
+            run=traced_reconciles,
+            target_us=80,
+            operations=len(KEYS),
         ),
     ]

@@ -99,6 +99,11 @@ async def test_pages_and_data_have_strict_policies(browser: Browser) -> None:
         assert response.headers["Cache-Control"] == "no-store"
 
 
+async def test_missing_files_are_not_pages(browser: Browser) -> None:
+    async with browser.request("GET", "/static/chunks/missing.js") as response:
+        assert response.status == 404
+
+
 async def test_other_machines_need_tls(client: Client, tmp_path: Path) -> None:
     with pytest.raises(DashboardError, match="--tls-cert"):
         Dashboard(client, bind="0.0.0.0")

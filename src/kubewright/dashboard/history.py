@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_OBJECTS: Final = 32
 MAX_VERSIONS: Final = 50
-MAX_BYTES: Final = 2 << 20
+MAX_BYTES: Final = 1 << 19
 """Size of the versions of one object."""
 IDLE_SECONDS: Final = 600.0
 

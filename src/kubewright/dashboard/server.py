@@ -232,6 +232,10 @@ class Dashboard:
             if request.method not in ("GET", "HEAD"):
                 raise RequestError(405, f"the method {request.method} is not supported")
             name = self._assets.find(path)
+            if name is None and path.startswith("/static/"):
+                raise RequestError(
+                    404, f"{path} does not exist; reload the page if the dashboard was updated"
+                )
             return self._assets.page() if name is None else self._assets.file(name, request)
         websocket = request.headers.get("Upgrade", "").lower() == "websocket"
         problem = self._checks.check_origin(request, websocket=websocket)
