@@ -65,7 +65,8 @@ def _states(run: Run, finding: Finding) -> tuple[ClusterState | None, ClusterSta
     if run.state is None:
         return None, None
     events = run.trace.events
-    revision = events[min(finding.event, len(events) - 1)].store_revision if events else 0
+    # The finding itself is the next event of the trace.
+    revision = events[min(finding.event + 1, len(events) - 1)].store_revision if events else 0
     after = _at_revision(run.state, revision or run.state.revision)
     fault = next((each for each in events if each.kind == "fault"), None)
     if fault is None:

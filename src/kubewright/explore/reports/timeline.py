@@ -15,6 +15,8 @@ from kubewright.explore.trace import Trace, TraceEvent
 from .fault_texts import explain_fault
 from .model import Emphasis, TimelineEntry
 
+MAX_NAMES = 8
+"""Number of objects of an initial state that are listed."""
 _PROCESS_TEXTS = {
     "start": "starts",
     "crash": "is killed",
@@ -175,7 +177,12 @@ class _Timeline:
             for key, revision in self._current.items()
             if key.startswith(prefix) and key not in seen
         ]
-        names = ", ".join(key.removeprefix(prefix) for key in seen) or "none"
+        names = _short_list([key.removeprefix(prefix) for key in seen if key in self._current])
+        others = sum(key not in self._current for key in seen)
+        if others:
+            # Objects that existed before the scenario are not what the reader looks for.
+            names = f"{f'{names} and ' if names else ''}{others} from before the scenario"
+        names = names or "none"
         self._add(
             event,
             "saw",
@@ -215,6 +222,11 @@ def shorten(entries: Sequence[TimelineEntry], *, limit: int = 60) -> list[Timeli
         range(len(kept)), key=lambda index: min((abs(index - each) for each in marked), default=0)
     )
     return [kept[index] for index in sorted(ranked[:limit])]
+
+
+def _short_list(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MAX_NAMES])
+    return f"{shown} and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else shown
 
 
 def _split_change(text: str) -> tuple[str, str]:
