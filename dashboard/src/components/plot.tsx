@@ -8,13 +8,17 @@ interface Props {
   values: (number | null)[];
   format: (value: number) => string;
   tone?: "accent" | "danger";
+  /** A single line of text height, for tables. */
+  small?: boolean;
 }
 
 const WIDTH = 220;
 const HEIGHT = 56;
+const SMALL_HEIGHT = 24;
 
 /** A small plot of one series with its last value. */
-export function Plot({ title, times, values, format, tone = "accent" }: Props) {
+export function Plot({ title, times, values, format, tone = "accent", small = false }: Props) {
+  const height = small ? SMALL_HEIGHT : HEIGHT;
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const dark = isDark.value;
@@ -24,7 +28,7 @@ export function Plot({ title, times, values, format, tone = "accent" }: Props) {
     const created = new uPlot(
       {
         width: host.current!.clientWidth || WIDTH,
-        height: HEIGHT,
+        height,
         cursor: { show: false },
         legend: { show: false },
         padding: [4, 2, 2, 2],
@@ -36,7 +40,7 @@ export function Plot({ title, times, values, format, tone = "accent" }: Props) {
       host.current!,
     );
     plot.current = created;
-    const observer = new ResizeObserver(() => created.setSize({ width: host.current?.clientWidth || WIDTH, height: HEIGHT }));
+    const observer = new ResizeObserver(() => created.setSize({ width: host.current?.clientWidth || WIDTH, height }));
     observer.observe(host.current!);
     return () => {
       observer.disconnect();
@@ -50,9 +54,9 @@ export function Plot({ title, times, values, format, tone = "accent" }: Props) {
   const last = known.at(-1);
   const highest = known.length ? Math.max(...known) : 0;
   return (
-    <figure class="plot">
+    <figure class={small ? "plot plot-small" : "plot"}>
       <figcaption>
-        <span class="plot-title">{title}</span>
+        {!small && <span class="plot-title">{title}</span>}
         <span class="plot-value">{last === undefined ? "–" : format(last)}</span>
       </figcaption>
       <div ref={host} class="plot-host" role="img" aria-label={`${title}: ${last === undefined ? "no values" : `${format(last)}, at most ${format(highest)}`}`} />

@@ -136,12 +136,13 @@ export function findFights(spans: Reconcile[], within = 30_000): Fight[] {
     .map(([target, found]) => ({ target, controllers: [...found.keys()].sort(), count: [...found.values()].reduce((a, b) => a + b, 0) }));
 }
 
-/** Objects that a controller reconciles again and again because of its own writes. */
+/** Objects that a controller reconciles again and again only because of its own writes. */
 export function findLoops(spans: Reconcile[], fights: Fight[], within = 10_000): Fight[] {
   const latest = Math.max(0, ...spans.map((span) => span.ended));
   const counts = new Map<string, { controller: string; count: number }>();
   for (const span of spans) {
     if (span.ended < latest - within || !span.writes.length || failed(span)) continue;
+    if (!span.causes.length || span.causes.some((cause) => cause.trigger !== "own write")) continue;
     const target = `${span.kind} ${span.request}`;
     const found = counts.get(`${span.controller}|${target}`) || { controller: span.controller, count: 0 };
     found.count += 1;
@@ -149,4 +150,38 @@ export function findLoops(spans: Reconcile[], fights: Fight[], within = 10_000):
   }
   const fighting = new Set(fights.flatMap((fight) => fight.controllers));
   return [...counts].filter(([, found]) => found.count >= 10 && !fighting.has(found.controller)).map(([key, found]) => ({ target: key.split("|")[1], controllers: [found.controller], count: found.count }));
+}
+
+/** A reconcile and the object that connects it with another one. */
+export interface LinkedSpan {
+  span: Reconcile;
+  object: string;
+}
+
+const FOLLOWS_MILLISECONDS = 5000;
+
+/** Whether a call wrote the object that a cause names; `plurals` maps kinds to resources such as deployments.apps. */
+function wrote(call: Call, cause: Cause, plurals: Map<string, string[]>): boolean {
+  return !call.error && call.name === cause.name && call.namespace === cause.namespace && Boolean(plurals.get(cause.kind)?.includes(call.resource));
+}
+
+function linkOf(writer: Reconcile, reader: Reconcile, plurals: Map<string, string[]>): string | undefined {
+  if (writer.id === reader.id || reader.queued < writer.started || reader.started > writer.ended + FOLLOWS_MILLISECONDS) return undefined;
+  for (const cause of reader.causes) {
+    if (cause.name && writer.writes.some((call) => wrote(call, cause, plurals))) return `${cause.kind} ${cause.name}`;
+  }
+  return undefined;
+}
+
+/** Reconciles that wrote what caused a reconcile, and those that its writes caused. */
+export function linkedSpans(span: Reconcile, spans: Reconcile[], plurals: Map<string, string[]>): { before: LinkedSpan[]; after: LinkedSpan[] } {
+  const before: LinkedSpan[] = [];
+  const after: LinkedSpan[] = [];
+  for (const other of spans) {
+    const cause = linkOf(other, span, plurals);
+    if (cause) before.push({ span: other, object: cause });
+    const effect = linkOf(span, other, plurals);
+    if (effect) after.push({ span: other, object: effect });
+  }
+  return { before: before.slice(0, 5), after: after.reverse().slice(0, 8) };
 }

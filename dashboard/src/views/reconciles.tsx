@@ -1,12 +1,12 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { json, query, type Json } from "../lib/http";
 import { useLoaded } from "../lib/live";
-import { findKind } from "../lib/discovery";
+import { findKind, resources } from "../lib/discovery";
 import { objectLink, route, setParams } from "../lib/router";
 import { info } from "../lib/state";
 import { useStream } from "../lib/stream";
 import { clock, exact, now, precise } from "../lib/time";
-import { failed, findFights, findLoops, RESULT_TEXT, type Call, type Cause, type Queue, type Reconcile } from "../lib/traces";
+import { failed, findFights, findLoops, linkedSpans, RESULT_TEXT, type Call, type Cause, type LinkedSpan, type Queue, type Reconcile } from "../lib/traces";
 import { Chip, Empty, Failure, Field, Loading, Page, Panel, Select, Time } from "../components/basics";
 import { Icon } from "../components/icons";
 import { Plot } from "../components/plot";
@@ -108,7 +108,7 @@ export function Reconciles({ of }: { of?: Reference }) {
               <Timeline spans={spans} seconds={seconds} paused={paused} selected={selected} />
               <SpanList spans={spans} selected={selected} />
             </div>
-            {selected && <Detail span={selected} />}
+            {selected && <Detail span={selected} spans={data.spans} />}
           </div>
         </>
       ) : (
@@ -261,7 +261,7 @@ function SpanList({ spans, selected }: { spans: Reconcile[]; selected?: Reconcil
                 </button>
               </td>
               <td>
-                <span class="span-object">{span.request}</span> <span class="muted">{span.controller}</span>
+                <span class="span-object" title={`${span.kind} ${span.request}, ${span.controller}`}>{span.request}</span> <span class="muted">{span.controller}</span>
               </td>
               <td title={span.causes.map((cause) => cause.text).join("\n")}>
                 {span.causes.length > 1 && <span class="muted">{span.causes.length} causes: </span>}
@@ -286,7 +286,35 @@ function SpanList({ spans, selected }: { spans: Reconcile[]; selected?: Reconcil
   );
 }
 
-function Detail({ span }: { span: Reconcile }) {
+function Links({ title, links }: { title: string; links: LinkedSpan[] }) {
+  if (!links.length) return null;
+  return (
+    <>
+      <h3>{title}</h3>
+      <ul class="cause-list">
+        {links.map(({ span, object }) => (
+          <li key={span.id}>
+            <span class="linked">
+              <button type="button" class="link-button" onClick={() => setParams({ id: span.id, object: undefined, controller: undefined })}>
+                {span.controller}: {span.request}
+              </button>
+              <span class="muted">
+                by {object}, {clock(span.started)}, {(RESULT_TEXT[span.result] || span.result).toLowerCase()}
+              </span>
+            </span>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function Detail({ span, spans }: { span: Reconcile; spans: Reconcile[] }) {
+  const links = useMemo(() => {
+    const plurals = new Map<string, string[]>();
+    for (const each of resources.value) plurals.set(each.kind, [...(plurals.get(each.kind) || []), each.group ? `${each.plural}.${each.group}` : each.plural]);
+    return linkedSpans(span, spans, plurals);
+  }, [span, spans]);
   const resource = findKind(span.group ? `${span.group}/${span.version}` : span.version, span.kind);
   const total = Math.max(span.duration, 0.0001);
   const calls = [...span.reads, ...span.writes].sort((a, b) => a.offset - b.offset);
@@ -336,6 +364,7 @@ function Detail({ span }: { span: Reconcile }) {
         ) : (
           <p class="muted">The cause was not recorded.</p>
         )}
+        <Links title="Caused by writes of" links={links.before} />
         {span.error && (
           <>
             <h3>Error</h3>
@@ -355,6 +384,7 @@ function Detail({ span }: { span: Reconcile }) {
         ) : (
           <p class="muted">None.</p>
         )}
+        <Links title="Its writes caused" links={links.after} />
         <h3>Events</h3>
         {span.events.length ? (
           <ul class="cause-list">
@@ -398,7 +428,7 @@ export function ReconcilesPage() {
   });
   const data = queues.value.value;
   return (
-    <Page wide title="Reconciles" subtitle={info.value?.operators?.length ? `Operator ${info.value.operators.join(", ")}` : "What the controllers of the connected operator do, and why"}>
+    <Page wide title="Reconciles" subtitle={info.value?.operators?.length ? `Connected: ${info.value.operators.join(", ")}` : "What the controllers of the connected operator do, and why"}>
       {data?.traces && data.controllers.length > 0 && <Queues queues={data.controllers} />}
       <Reconciles />
     </Page>
@@ -429,7 +459,11 @@ function mergeTick(queues: Queue[], tick: Json): Queue[] {
 
 const rate = (value: number) => `${value < 10 ? value.toFixed(1) : Math.round(value)}/s`;
 
+const PANELS = 2;
+const SHOWN = 6;
+
 function Queues({ queues }: { queues: Queue[] }) {
+  if (queues.length > PANELS) return <QueueTable queues={queues} />;
   return (
     <div class="queues">
       {queues.map((queue) => {
@@ -458,5 +492,59 @@ function Queues({ queues }: { queues: Queue[] }) {
         );
       })}
     </div>
+  );
+}
+
+/** The queues of many controllers, the busiest first. */
+function QueueTable({ queues }: { queues: Queue[] }) {
+  const [all, setAll] = useState(false);
+  const sorted = [...queues].sort((a, b) => b.reconciles - a.reconciles || a.name.localeCompare(b.name));
+  const shown = all ? sorted : sorted.slice(0, SHOWN);
+  return (
+    <Panel flush>
+      <div class="scroll-x">
+        <table class="plain-table queue-table">
+          <thead>
+            <tr>
+              <th scope="col">Controller</th>
+              <th scope="col">Queue depth</th>
+              <th scope="col">Reconciles</th>
+              <th scope="col">Errors</th>
+              <th scope="col">Duration</th>
+              <th scope="col" class="numeric">Total</th>
+              <th scope="col" class="numeric">Workers</th>
+            </tr>
+          </thead>
+          <tbody>
+            {shown.map((queue) => {
+              const failing = Object.keys(queue.failing || {}).length;
+              return (
+                <tr key={queue.name}>
+                  <td>
+                    <button type="button" class="link-button" onClick={() => setParams({ controller: queue.name })}>
+                      {queue.name}
+                    </button>{" "}
+                    {failing > 0 && <Chip tone="danger">{failing} failing</Chip>}
+                  </td>
+                  <td><Plot small title="Queue depth" times={queue.series.time} values={queue.series.depth} format={(value) => String(Math.round(value))} /></td>
+                  <td><Plot small title="Reconciles" times={queue.series.time} values={queue.series.rate} format={rate} /></td>
+                  <td><Plot small title="Errors" times={queue.series.time} values={queue.series.errorRate} format={rate} tone="danger" /></td>
+                  <td><Plot small title="Duration" times={queue.series.time} values={queue.series.latency} format={precise} /></td>
+                  <td class="numeric">{queue.reconciles.toLocaleString()}</td>
+                  <td class="numeric">
+                    {queue.active}/{queue.workers}
+                  </td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+      {sorted.length > SHOWN && (
+        <button type="button" class="link-button list-more" onClick={() => setAll(!all)}>
+          {all ? "Show the busiest controllers" : `Show ${sorted.length - SHOWN} more controllers`}
+        </button>
+      )}
+    </Panel>
   );
 }

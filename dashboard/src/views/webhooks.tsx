@@ -1,7 +1,6 @@
 import { json, type Json } from "../lib/http";
 import { useLiveList, useLoaded } from "../lib/live";
 import { link, objectLink, route, setParams } from "../lib/router";
-import { info } from "../lib/state";
 import { useStream } from "../lib/stream";
 import { exact, precise } from "../lib/time";
 import type { Webhook } from "../lib/traces";
@@ -44,7 +43,7 @@ function Calls() {
   if (!data.traces) return <NoTraces />;
   const spans: Webhook[] = data.spans;
   if (!spans.length) {
-    return <Empty title="No calls yet">Calls of the webhooks of {info.value?.operators?.join(", ") || "the operator"} appear here when an object is created or changed.</Empty>;
+    return <Empty title="No calls yet">Calls appear here when a request matches a webhook of the operator. With kubewright up --dashboard, calls of all webhooks and decisions of admission policies appear, too.</Empty>;
   }
   const selected = spans.find((span) => span.id === route.value.params.get("id"));
   return (
@@ -233,7 +232,7 @@ function Policies() {
           <Panel
             key={policy.metadata.uid}
             title={<a href={objectLink({ ...ADMISSION, plural: "validatingadmissionpolicies" }, "", policy.metadata.name)}>{policy.metadata.name}</a>}
-            actions={bound.length ? bound.map((each) => <Chip key={each.metadata.uid} tone="ok">{(each.spec.validationActions || []).join(", ")}</Chip>) : <Chip tone="warning">not bound</Chip>}
+            actions={bound.length ? bound.map((each) => <Chip key={each.metadata.uid}>{(each.spec.validationActions || []).join(", ")}</Chip>) : <Chip tone="warning">not bound</Chip>}
           >
             <p class="muted">{rulesText(policy.spec?.matchConstraints?.resourceRules) || "all requests"}</p>
             <ul class="policy-list">

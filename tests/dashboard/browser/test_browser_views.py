@@ -179,6 +179,8 @@ async def test_reconciles_show_cause_calls_result_and_error(open_view: OpenView,
         await demo.change("traced", backend="Available")
         await view.open(f"{SHOP}/traced?tab=reconciles")
         await view.page.locator(".span-table tr", has_text="Success").first.wait_for()
+        await view.page.locator(".bar-wrote").last.press("Enter")
+        await view.see("by Deployment traced", within=".span-detail")  # reconciles that its writes caused
     await demo.client.delete(Shop, "traced", namespace="default")
 
 
