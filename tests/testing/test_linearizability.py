@@ -163,7 +163,8 @@ def test_the_message_shows_the_operations() -> None:
     update = Operation("a", "update", 2, 3, value="v2", expected=5, revision=7)
     stale = Operation("a", "get", 4, 5, value="v1", revision=5, client="c1 at replica 2")
     assert str(rejected(CREATED, update, stale)) == (
-        "object a is not linearizable: after 2 operations (value=v2 revision=7), none of the last 1 can be next\n"
+        "object a is not linearizable: after 2 operations (value=v2 revision=7), "
+        "none of the last 1 can be next\n"
         "  [0.0000 1.0000] create a value=v1 -> ok revision=5\n"
         "  [2.0000 3.0000] update a value=v2 expected=5 -> ok revision=7\n"
         "  [4.0000 5.0000] get a value=v1 -> ok revision=5 (c1 at replica 2)"

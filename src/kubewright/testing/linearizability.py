@@ -143,7 +143,9 @@ def _check_object(key: str, operations: Sequence[Operation]) -> Violation | None
         known = revisions.setdefault(operation.value, operation.revision)
         other = values.setdefault(operation.revision, operation)
         if known != operation.revision or other.value != operation.value:
-            return Violation(f"object {key}: a revision has two values, or a value two revisions", (operation, other))
+            return Violation(
+                f"object {key}: a revision has two values, or a value two revisions", (operation, other)
+            )
     written = [each.value for each in operations if each.verb in ("create", "update")]
     if len(set(written)) != len(written):
         raise ValueError(f"the writes of {key} do not have distinct values; the history cannot be checked")
@@ -272,7 +274,9 @@ class _Search:
         rest = [each for index, each in enumerate(self.operations) if index not in order]
         end = min(each.deadline for each in rest)
         candidates = sorted((each for each in rest if each.called <= end), key=lambda each: each.called)
-        current = "it does not exist" if state.value is None else f"value={state.value} revision={state.revision}"
+        current = (
+            "it does not exist" if state.value is None else f"value={state.value} revision={state.revision}"
+        )
         recent = tuple(self.operations[index] for index in order[-5:])
         return Violation(
             f"object {self.key} is not linearizable: after {len(order)} operations ({current}), "
