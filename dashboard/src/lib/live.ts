@@ -3,10 +3,12 @@ import { signal, type Signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { ApiError, delay, escapeSelector, isAbort, json, lines, query, request, type Json } from "./http";
 
-export type LiveState = "loading" | "live" | "reconnecting" | "failed";
+/** `listed`: the kind cannot be watched. */
+export type LiveState = "loading" | "live" | "listed" | "reconnecting" | "failed";
 
 const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const PAGE = 1000;
+const RELIST_MILLISECONDS = 10_000;
 const FLUSH_MILLISECONDS = 150;
 // Browsers allow six connections per server: pages in the background release theirs.
 const HIDDEN_MILLISECONDS = 5000;
@@ -103,7 +105,11 @@ export class LiveTable {
   private readonly abort = new AbortController();
   private timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(private readonly path: string, private readonly parameters: Record<string, string | undefined>) {}
+  constructor(
+    private readonly path: string,
+    private readonly parameters: Record<string, string | undefined>,
+    private readonly watchable: boolean,
+  ) {}
 
   start(): void {
     void keep(this.abort.signal, (signal) => this.sync(signal), (error) => {
@@ -133,12 +139,17 @@ export class LiveTable {
       token = page.metadata?.continue || "";
       version = page.metadata?.resourceVersion || version;
       this.flush();
-      if (this.state.value === "loading") this.state.value = "live";
+      if (this.state.value === "loading") this.state.value = this.watchable ? "live" : "listed";
     } while (token);
     for (const key of [...this.byKey.keys()]) if (!seen.has(key)) this.byKey.delete(key);
     this.flush();
     this.loadedAll.value = true;
     this.error.value = null;
+    if (!this.watchable) {
+      this.state.value = "listed";
+      await delay(RELIST_MILLISECONDS, signal);
+      return;
+    }
     this.state.value = "live";
     const target = `${this.path}${query({ ...this.parameters, watch: 1, resourceVersion: version, allowWatchBookmarks: true })}`;
     for await (const events of watchEvents(target, TABLE, signal)) {
@@ -173,9 +184,9 @@ function keyOf(row: Json): string {
   return meta.uid || `${meta.namespace || ""}/${meta.name || row.cells[0]}`;
 }
 
-export function useLiveTable(path: string, parameters: Record<string, string | undefined>): LiveTable {
+export function useLiveTable(path: string, parameters: Record<string, string | undefined>, watchable = true): LiveTable {
   const key = path + JSON.stringify(parameters);
-  const table = useMemo(() => new LiveTable(path, parameters), [key]);
+  const table = useMemo(() => new LiveTable(path, parameters, watchable), [key, watchable]);
   useEffect(() => {
     table.start();
     return () => table.stop();

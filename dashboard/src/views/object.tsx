@@ -1,7 +1,7 @@
 import { lazy } from "../lib/lazy";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { escapeSelector, json, query, request, type Json } from "../lib/http";
-import { apiPath, apiVersionOf, discoveryError, findKind, findResource, resources, type Resource } from "../lib/discovery";
+import { apiPath, apiVersionOf, discover, discoveryError, findKind, findResource, resources, type Resource } from "../lib/discovery";
 import { useLiveList, useLiveObject, useLoaded } from "../lib/live";
 import { kindLink, navigate, objectLink, route, setParams } from "../lib/router";
 import { useStream } from "../lib/stream";
@@ -29,6 +29,10 @@ export interface ObjectKey {
 
 export function ObjectView({ group, version, plural, namespace, name }: { group: string; version: string; plural: string; namespace: string; name: string }) {
   const resource = findResource(group, version, plural);
+  // The kind may have been installed since the kinds were read.
+  useEffect(() => {
+    if (!resource) void discover();
+  }, [group, version, plural]);
   if (!resource) {
     if (!resources.value.length && !discoveryError.value) return <Page title={name}><Loading /></Page>;
     return (

@@ -1,4 +1,4 @@
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import { discoveryError, findResource, resources, apiPath, discover, type Resource } from "../lib/discovery";
 import { useLiveTable, type Row } from "../lib/live";
 import { json, type Json } from "../lib/http";
@@ -64,6 +64,9 @@ export function Kinds() {
 
 export function Objects({ group, version, plural }: { group: string; version: string; plural: string }) {
   const resource = findResource(group, version, plural);
+  useEffect(() => {
+    if (!resource) void discover();
+  }, [group, version, plural]);
   if (!resource) {
     if (!resources.value.length && !discoveryError.value) return <Page title={plural}><Loading /></Page>;
     return (
@@ -99,7 +102,7 @@ function ObjectTable({ resource }: { resource: Resource }) {
   const filter = (params.get("q") || "").toLowerCase();
   const wide = params.get("wide") === "1";
   const sort = params.get("sort") || "";
-  const table = useLiveTable(apiPath(resource, namespace), { labelSelector: labels || undefined, fieldSelector: fields || undefined });
+  const table = useLiveTable(apiPath(resource, namespace), { labelSelector: labels || undefined, fieldSelector: fields || undefined }, resource.verbs.includes("watch"));
   const rows = table.rows.value;
   const definitions = table.columns.value.map((column, index) => ({ ...column, index })).filter((column) => wide || !column.priority);
   const hasWide = table.columns.value.some((column) => column.priority);
@@ -176,8 +179,8 @@ function ObjectTable({ resource }: { resource: Resource }) {
         </>
       }
       actions={
-        <span class={`live live-${state}`} title={error && state !== "live" ? error.message : "Changes appear as they happen"}>
-          {state === "live" ? "Live" : state === "loading" ? "Loading" : state === "reconnecting" ? "Reconnecting" : "Stopped"}
+        <span class={`live live-${state}`} title={state === "listed" ? "This kind cannot be watched; it is listed every 10 s" : error && state !== "live" ? error.message : "Changes appear as they happen"}>
+          {state === "live" ? "Live" : state === "listed" ? "Listed every 10 s" : state === "loading" ? "Loading" : state === "reconnecting" ? "Reconnecting" : "Stopped"}
         </span>
       }
     >

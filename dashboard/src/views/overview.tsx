@@ -72,9 +72,16 @@ export function Overview() {
   const workloads = builtIn.filter((kind) => ["apps", "batch", ""].includes(kind.group));
   const other = builtIn.filter((kind) => !workloads.includes(kind));
   const warnings: Json[] = data.warnings;
+  const unreadable: Json[] = data.kinds.filter((each: Json) => each.error);
   const unhealthy: TreeNode[] = data.unhealthy;
   return (
     <Page title="Overview" subtitle={data.synced ? `${objects.toLocaleString()} objects of ${kinds.length} kinds` : "Reading the objects of the cluster"}>
+      {(unreadable.length > 0 || data.truncated) && (
+        <p class="banner" title={unreadable.map((each) => `${each.kind}: ${each.error}`).join("\n")}>
+          {data.truncated && "The cluster has more objects than the dashboard counts. "}
+          {unreadable.length > 0 && `The user of the dashboard cannot read ${unreadable.length === 1 ? unreadable[0].kind : `${unreadable.length} kinds`}; the Access view explains why.`}
+        </p>
+      )}
       <div class="stats">
         {ORDER.map((each) => (
           <div key={each} class={`stat${totals[each] ? "" : " stat-zero"}`}>

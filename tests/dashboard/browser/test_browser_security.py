@@ -60,6 +60,21 @@ async def test_a_session_requires_a_token_that_works_once(chromium: Any, demo: D
         await other.close()
 
 
+async def test_a_page_says_that_its_session_has_ended(open_view: OpenView, demo: Demo) -> None:
+    first = Dashboard(demo.server.client())
+    await first.start()
+    async with open_view(dashboard=first) as view:
+        await view.see("Workloads and core")
+        await first.stop()
+        second = Dashboard(demo.server.client(), port=first.port)
+        await second.start()
+        try:
+            await view.see("The session has ended")
+        finally:
+            await second.stop()
+        view.errors.clear()  # of the connection
+
+
 async def test_texts_of_objects_are_never_html(open_view: OpenView, demo: Demo) -> None:
     await _attack(demo)
     async with open_view() as view:

@@ -55,6 +55,11 @@ async def test_objects_are_live_filtered_and_opened_by_keyboard(open_view: OpenV
         await demo.client.delete(Pod, "appears", namespace="default")
 
 
+async def test_a_kind_that_cannot_be_watched_is_listed(open_view: OpenView) -> None:
+    async with open_view("#/objects/core/v1/componentstatuses") as view:
+        await view.page.locator(".live-listed").wait_for()
+
+
 async def test_an_invalid_selector_is_explained(open_view: OpenView) -> None:
     async with open_view("#/objects/core/v1/pods") as view:
         view.expected_codes.add(400)
