@@ -11,12 +11,24 @@ import aiohttp
 import pytest
 
 from kubewright import Client, CustomResource, ObjectMeta, Operator, Spec, resource
+from kubewright.api.apps.v1 import Deployment, DeploymentSpec
+from kubewright.api.core.v1 import Container, PodSpec, PodTemplateSpec
+from kubewright.api.meta import LabelSelector
 from kubewright.client import patches
-from kubewright.dashboard import Dashboard, DashboardError, OperatorDashboard, RemoteTraces, TraceStore
+from kubewright.client.backoff import Backoff
+from kubewright.dashboard import (
+    Dashboard,
+    DashboardError,
+    OperatorDashboard,
+    OperatorEndpoint,
+    RemoteTraces,
+    TraceStore,
+)
 from kubewright.manager import Manager
 from kubewright.manager.settings import SettingsError
 from kubewright.manager.trace_server import TraceServer
 from kubewright.testing import run_operator
+from kubewright.testing.server import start_test_server
 
 from .conftest import Browser, browse
 
@@ -137,7 +149,7 @@ async def test_spans_over_the_trace_endpoint(client: Client, eventually: Callabl
                 async with session.get(f"{url}/traces", headers=headers) as response:
                     assert response.status == 401
         stop = asyncio.Event()
-        task = asyncio.create_task(RemoteTraces(store, url, "secret").run(stop))
+        task = asyncio.create_task(RemoteTraces(store, OperatorEndpoint(url), "secret").run(stop))
         await eventually(lambda: store.available)
         await create_toy(client)
         await eventually(lambda: store.reconciles()["spans"])
@@ -149,6 +161,38 @@ async def test_spans_over_the_trace_endpoint(client: Client, eventually: Callabl
     assert "is not connected" in store.message
     stop.set()
     await task
+
+
+async def test_the_trace_endpoint_of_a_deployment_is_forwarded(eventually: Callable[..., Any]) -> None:
+    labels = {"app": "maker"}
+    template = PodTemplateSpec(
+        metadata=ObjectMeta(labels=labels),
+        spec=PodSpec(containers=[Container(name="manager", image="maker:1")]),
+    )
+    async with start_test_server("in-process", None, nodes=1) as server:
+        client = server.client()
+        managers: list[Manager] = []
+        async with run_operator(maker(managers), client, trace_port=0, trace_token="secret"):
+            (traces,) = [each for each in managers[0].runnables if isinstance(each, TraceServer)]
+            await traces.wait_until_started()
+            server.pods.on_port_forward("app=maker", traces.port, port=8090)
+            store, stop = TraceStore(), asyncio.Event()
+            endpoint = OperatorEndpoint("deployment/default/maker:8090", client)
+            backoff = Backoff(initial=0.01, maximum=0.01)
+            task = asyncio.create_task(RemoteTraces(store, endpoint, "secret", backoff=backoff).run(stop))
+            await eventually(lambda: "maker" in store.message and "not found" in store.message)
+            await client.create(
+                Deployment(
+                    metadata=ObjectMeta(name="maker", namespace="default"),
+                    spec=DeploymentSpec(selector=LabelSelector(match_labels=labels), template=template),
+                )
+            )
+            await eventually(lambda: store.available)
+            await create_toy(client)
+            await eventually(lambda: store.reconciles()["spans"])
+            stop.set()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_the_trace_endpoint_requires_a_token(client: Client) -> None:
@@ -163,11 +207,12 @@ async def test_the_trace_endpoint_requires_a_token(client: Client) -> None:
         ("127.0.0.1:8090", "a", "expected a URL"),
         ("http://operator.example:8090", "a", "without TLS"),
         ("http://127.0.0.1:8090", "", "requires the token"),
+        ("deployment/default/maker:8090", "a", "no cluster is connected"),
     ],
 )
 def test_unsafe_operator_addresses_are_rejected(url: str, token: str, problem: str) -> None:
     with pytest.raises(DashboardError, match=problem):
-        RemoteTraces(TraceStore(), url, token)
+        RemoteTraces(TraceStore(), OperatorEndpoint(url), token)
 
 
 async def test_a_page_that_reads_too_slowly_receives_the_number_of_lost_spans(client: Client) -> None:

@@ -15,6 +15,7 @@ import click
 from .dashboard_options import AddressPrinter, context_name, ignore_warning
 
 if TYPE_CHECKING:
+    from kubewright.client import Client
     from kubewright.dashboard import Dashboard, RemoteTraces, TraceStore
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -40,7 +41,10 @@ _PORT = click.IntRange(0, 65535)
 @click.option("--tls-cert", type=_FILE, help="Certificate (PEM) to serve over TLS.")
 @click.option("--tls-key", type=_FILE, help="Key (PEM) of the certificate.")
 @click.option(
-    "--operator", metavar="URL", help="Trace endpoint of an operator, such as http://127.0.0.1:8090."
+    "--operator",
+    metavar="URL|REF",
+    help="Trace endpoint of an operator: a URL such as http://127.0.0.1:8090, or a port of its pods, "
+    "deployment/NAMESPACE/NAME:PORT.",
 )
 @click.option(
     "--operator-token-file",
@@ -61,6 +65,7 @@ def dashboard_command(**options: Any) -> None:
     Example:
       kubewright dashboard
       kubewright dashboard --context kind-kind --read-only
+      kubewright dashboard --operator deployment/shop-system/shop-controller-manager:8090
     """
     from kubewright.client import load_config
     from kubewright.client.errors import ConfigError
@@ -90,7 +95,7 @@ async def _serve(config: Any, options: dict[str, Any]) -> None:
             raise click.ClickException(f"cannot reach the cluster of {config.source}: {error}") from None
         try:
             traces = TraceStore()
-            remote = _remote_traces(traces, options)
+            remote = _remote_traces(client, traces, options)
             dashboard = Dashboard(
                 client,
                 traces=traces,
@@ -108,8 +113,8 @@ async def _serve(config: Any, options: dict[str, Any]) -> None:
             raise click.ClickException(str(error)) from None
 
 
-def _remote_traces(traces: TraceStore, options: dict[str, Any]) -> RemoteTraces | None:
-    from kubewright.dashboard import RemoteTraces
+def _remote_traces(client: Client, traces: TraceStore, options: dict[str, Any]) -> RemoteTraces | None:
+    from kubewright.dashboard import OperatorEndpoint, RemoteTraces
 
     if not options["operator"]:
         return None
@@ -119,7 +124,7 @@ def _remote_traces(traces: TraceStore, options: dict[str, Any]) -> RemoteTraces 
             token = options["operator_token_file"].read_text().strip()
         except OSError as error:
             raise click.ClickException(f"{options['operator_token_file']}: {error.strerror}") from None
-    return RemoteTraces(traces, options["operator"], token)
+    return RemoteTraces(traces, OperatorEndpoint(options["operator"], client), token)
 
 
 async def _run(dashboard: Dashboard, remote: RemoteTraces | None) -> None:

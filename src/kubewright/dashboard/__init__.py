@@ -15,8 +15,8 @@ The front end is built from `/dashboard` of the repository into `static/`.
   `warning_events`: events; `readable_namespaces`: where the user can list a kind
 - `overview`, `owner_tree`, `search`, `history`: views of the objects
 - `port_forwards`: local ports that are forwarded to pods
-- `traces`: spans of the connected operator; `operator_dashboard`: of one in this process; `remote_traces`: of
-  another one; `access`: RBAC
+- `traces`: spans of the connected operator; `operator_dashboard`: of one in this process; `remote_traces`,
+  `operator_endpoint`: of another one; `access`: RBAC
 
 # HTTP interface
 

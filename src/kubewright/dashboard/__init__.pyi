@@ -1,4 +1,5 @@
 from .operator_dashboard import OperatorDashboard as OperatorDashboard
+from .operator_endpoint import OperatorEndpoint as OperatorEndpoint
 from .remote_traces import RemoteTraces as RemoteTraces
 from .server import ClusterName as ClusterName
 from .server import Dashboard as Dashboard

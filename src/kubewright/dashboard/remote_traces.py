@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import logging
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from kubewright.api.codec import DecodeError, loads
+from kubewright.api.errors import APIError
 from kubewright.client.backoff import Backoff
+from kubewright.client.errors import ConnectionFailed
 
-from .server import DashboardError, is_loopback
+from .operator_endpoint import OperatorEndpoint
+from .server import DashboardError
 from .traces import TraceStore
 
 logger = logging.getLogger(__name__)
@@ -23,25 +25,19 @@ CONNECT_SECONDS: Final = 10.0
 class RemoteTraces:
     """Fills a trace store from `/traces` of an operator, and reconnects when the connection ends."""
 
-    def __init__(self, store: TraceStore, url: str, token: str, *, backoff: Backoff | None = None) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise DashboardError(f"--operator {url}: expected a URL such as http://127.0.0.1:8090")
-        if parts.scheme == "http" and not is_loopback(parts.hostname):
-            raise DashboardError(
-                f"--operator {url}: the token would be sent without TLS; forward the port to this machine "
-                "with kubectl port-forward, and use http://127.0.0.1:PORT"
-            )
+    def __init__(
+        self, store: TraceStore, endpoint: OperatorEndpoint, token: str, *, backoff: Backoff | None = None
+    ) -> None:
         if not token:
             raise DashboardError(
-                f"--operator {url} requires the token of the operator; set KUBEWRIGHT_TRACE_TOKEN or "
+                f"--operator {endpoint} requires the token of the operator; set KUBEWRIGHT_TRACE_TOKEN or "
                 "--operator-token-file"
             )
         self._store = store
-        self._url = f"{parts.scheme}://{parts.netloc}/traces"
+        self._endpoint = endpoint
         self._token = token
         self._backoff = backoff or Backoff(initial=0.5, maximum=10.0)
-        store.message = f"not connected to the operator at {url} yet"
+        store.message = f"not connected to the operator {endpoint} yet"
 
     async def run(self, stop: asyncio.Event) -> None:
         """Read until `stop` is set."""
@@ -51,18 +47,27 @@ class RemoteTraces:
         async with aiohttp.ClientSession(timeout=timeout, read_bufsize=MAX_LINE) as session:
             while not stop.is_set():
                 try:
-                    await self._read(session)
+                    async with self._endpoint.open() as url:
+                        await self._read(session, url)
                     self._disconnect("the operator closed the connection")
-                except (aiohttp.ClientError, OSError, TimeoutError, DecodeError, ValueError) as error:
+                except (
+                    aiohttp.ClientError,
+                    APIError,
+                    ConnectionFailed,
+                    DecodeError,
+                    OSError,
+                    TimeoutError,
+                    ValueError,
+                ) as error:
                     self._disconnect(str(error) or type(error).__name__)
                 delay = self._backoff.next_delay(asyncio.get_running_loop().time())
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(delay):
                         await stop.wait()
 
-    async def _read(self, session: Any) -> None:
+    async def _read(self, session: Any, url: str) -> None:
         headers = {"Authorization": f"Bearer {self._token}"}
-        async with session.get(self._url, headers=headers, allow_redirects=False) as response:
+        async with session.get(f"{url}/traces", headers=headers, allow_redirects=False) as response:
             if response.status != 200:
                 text = (await response.content.read(500)).decode(errors="replace").strip()
                 raise OSError(f"{response.status}: {text}")
@@ -76,9 +81,11 @@ class RemoteTraces:
 
     def _disconnect(self, reason: str) -> None:
         if self._store.available:
-            logger.warning("operator disconnected, retrying", extra={"url": self._url, "error": reason})
+            logger.warning(
+                "operator disconnected, retrying", extra={"operator": str(self._endpoint), "error": reason}
+            )
         self._store.available = False
-        self._store.message = f"the operator at {self._url} is not connected: {reason}"
+        self._store.message = f"the operator {self._endpoint} is not connected: {reason}"
 
 
 __all__ = ["RemoteTraces"]
