@@ -54,6 +54,11 @@ if TYPE_CHECKING:
 @click.option(
     "--quiet-seconds", default=2.0, show_default=True, help="Idle time after which a program has converged."
 )
+@click.option(
+    "--specs",
+    is_flag=True,
+    help="Change every field of the objects that the scenarios apply, instead of injecting faults.",
+)
 @click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Write the report as JSON.")
 @click.option("--html", "html_file", type=click.Path(dir_okay=False), help="Write the report as HTML.")
 def explore_command(
@@ -71,6 +76,7 @@ def explore_command(
     save: Path | None,
     command: str | None,
     quiet_seconds: float,
+    specs: bool,
     json_file: str | None,
     html_file: str | None,
 ) -> None:
@@ -86,6 +92,7 @@ def explore_command(
       kubewright explore shop:operator --scenario tests/scenarios
       kubewright explore shop:operator --scenario resize.yaml --family crash --family stale
       kubewright explore shop:operator --scenario resize.yaml --replay 'resize?faults=crash-after@w3'
+      kubewright explore shop:operator --scenario resize.yaml --specs
       kubewright explore --command 'kopf run operator.py' --scenario create.yaml --budget-seconds 300
     """
     from kubewright.explore.explorer import Budget, ExplorationError, explore
@@ -94,6 +101,7 @@ def explore_command(
     from kubewright.explore.replay import ReplayError
     from kubewright.explore.reports.exploration_report import report_of
     from kubewright.explore.scenario_files import ScenarioError, load_scenarios
+    from kubewright.explore.spec_exploration import SpecError, explore_specs
 
     add_project_to_path()
     if command is not None:
@@ -123,6 +131,18 @@ def explore_command(
         factory = ModuleFactory(operator)
         factory()
         scenarios = load_scenarios(scenario_files)
+        if specs:
+            report = explore_specs(
+                factory,
+                scenarios,
+                operator=operator,
+                tolerances=tolerate,
+                runs=budget_runs,
+                seconds=budget_seconds,
+            )
+            _write_reports(report, json_file, html_file)
+            _print_report(report)
+            sys.exit(1 if report.violations else 0)
         old_factory = ModuleFactory(upgrade_from) if upgrade_from else None
         with _Status() as status:
             result = explore(
@@ -137,7 +157,7 @@ def explore_command(
                 coverage=coverage,
                 on_progress=status.update,
             )
-    except (ExplorationError, FactoryError, ScenarioError, ReplayError) as error:
+    except (ExplorationError, FactoryError, ScenarioError, ReplayError, SpecError) as error:
         raise click.ClickException(relative_paths(error)) from None
     report = report_of(result, operator=operator, scenarios=scenarios, seed=seed)
     _write_reports(report, json_file, html_file)
@@ -145,6 +165,14 @@ def explore_command(
         _save(save, result, operator, upgrade_from or "", scenarios)
     _print_result(result, report)
     sys.exit(0 if result.ok else 1)
+
+
+def _print_report(report: ExplorationReport) -> None:
+    from rich.console import Console
+
+    from kubewright.explore.reports.text import print_report
+
+    print_report(report, Console(highlight=False, soft_wrap=True))
 
 
 def _write_reports(report: ExplorationReport, json_file: str | None, html_file: str | None) -> None:
@@ -208,11 +236,7 @@ class _Status:
 
 def _print_result(result: Exploration, report: ExplorationReport) -> None:
     """Print the report and the figures."""
-    from rich.console import Console
-
-    from kubewright.explore.reports.text import print_report
-
-    print_report(report, Console(highlight=False, soft_wrap=True))
+    _print_report(report)
     milliseconds = 1000 * result.cpu_seconds / max(result.runs, 1)
     click.echo(
         f"{result.runs_per_minute:.0f} runs per minute, {milliseconds:.0f} ms CPU per run, "

@@ -21,7 +21,6 @@ Runs:
 - `determinism`: clocks and randomness that depend on the seed only
 - `cluster`: `SimulatedCluster`, the control plane and the processes of the operator
 - `processes`, `factories`: processes of the operator, and a new operator for each of them
-- `programs`: `WorkloadControllers`, the controllers of workloads as a program to explore
 - `transport`, `streams`, `local_webhooks`: requests, watches and webhook calls, where faults are injected
 - `external`: `ExternalFake`, a system outside of the cluster with the same fault points
 - `trace`: `Trace`, the numbered events of a run
@@ -37,6 +36,9 @@ Explorations:
 - `replay`: tokens and files that repeat a run
 - `testing`: `explored` and `check_replay`, for tests
 - `line_coverage`: the lines of the operator that runs reached
+- `spec_exploration`: `explore_specs` changes every field of a spec; `spec_fields`, `spec_trials` and
+  `spec_dependencies` are its parts
+- `foreign`: exploration of programs such as kopf operators
 """
 
 from kubewright.lazy import attach_stub

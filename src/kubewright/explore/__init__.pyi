@@ -10,6 +10,8 @@ from .factories import OperatorFactory as OperatorFactory
 from .faults import Fault as Fault
 from .faults import FaultError as FaultError
 from .faults import parse_faults as parse_faults
+from .foreign.exploration import explore_command as explore_command
+from .foreign.foreign_run import ForeignOptions as ForeignOptions
 from .invariants import Invariant as Invariant
 from .invariants import always as always
 from .invariants import at_end as at_end
@@ -23,8 +25,6 @@ from .invariants import one_controller as one_controller
 from .invariants import permissions_declared as permissions_declared
 from .invariants import secrets_keep_values as secrets_keep_values
 from .invariants import stable_after_convergence as stable_after_convergence
-from .programs import Program as Program
-from .programs import WorkloadControllers as WorkloadControllers
 from .replay import Replay as Replay
 from .replay import ReplayError as ReplayError
 from .replay import RunToken as RunToken
@@ -35,6 +35,8 @@ from .scenario_files import ScenarioError as ScenarioError
 from .scenario_files import load_scenarios as load_scenarios
 from .scenarios import Scenario as Scenario
 from .scenarios import scenario as scenario
+from .spec_exploration import SpecError as SpecError
+from .spec_exploration import explore_specs as explore_specs
 from .state import ClusterState as ClusterState
 from .state import ObjectKey as ObjectKey
 from .state import RequestRecord as RequestRecord

@@ -56,6 +56,7 @@ def html_of(report: ExplorationReport) -> str:
         verdict,
         f"<p>{report.runs} runs in {report.seconds:.1f} s, seed {report.seed}; scenarios: "
         f"{escape(', '.join(report.scenarios))}.{limit}</p>",
+        _list(report.notes, "dim") if report.notes else "",
         _families(report),
         *(_violation(number, each) for number, each in enumerate(report.violations, 1)),
         "</body></html>",

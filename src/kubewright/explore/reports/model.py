@@ -104,6 +104,8 @@ class ExplorationReport:
     """Whether every run was made that the families enumerate."""
     nondeterministic: Sequence[str] = ()
     """Scenarios whose reference run had another trace when it was repeated."""
+    notes: Sequence[str] = ()
+    """What else was learned, one line each."""
     coverage: Mapping[str, str] = field(default_factory=dict)
     """Lines of the operator that the runs reached, by file."""
 

@@ -34,6 +34,8 @@ def print_report(report: ExplorationReport, console: Console) -> None:
     """Print a report."""
     for number, violation in enumerate(report.violations, 1):
         print_violation(violation, console, number=number)
+    for note in report.notes:
+        console.print(Text(note), soft_wrap=True)
     _print_families(report, console)
     count = len(report.violations)
     verdict = (

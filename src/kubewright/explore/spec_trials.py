@@ -1,0 +1,145 @@
+"""Trials: sequences of specs that are applied one after the other, in a run of their own.
+
+Each trial is forked from one prepared cluster. After each spec it waits until the operator is idle, and
+returns whether the spec was rejected, what the state was, which errors the operator logged, and what was
+deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from kubewright.api.errors import APIError
+
+from .final_state import NormalisedState, normalise
+from .forks import Session, run_forked
+from .reports.run_report import describe_run
+from .scenarios import Scenario
+
+if TYPE_CHECKING:
+    from .reports.model import ViolationReport
+    from .run import SimulatedRun
+    from .steps import Steps
+
+QUIET_SECONDS = 60.0
+TIMEOUT = 900.0
+_LOCKING_ERRORS = ("Conflict",)
+"""Errors of optimistic locking, after which a reconcile is retried."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What happened after one spec of a trial."""
+
+    rejection: str = ""
+    """Message of the API server; empty if the spec was accepted."""
+    state: NormalisedState = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+    """Errors of reconciles."""
+    deleted: list[str] = field(default_factory=list)
+    """Objects that existed before, and were deleted or created again."""
+    is_converged: bool = True
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether the spec was accepted and the operator handled it."""
+        return not self.rejection and self.is_converged and not self.errors
+
+
+@dataclass(slots=True)
+class Trial:
+    """The outcomes of a sequence of specs."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    findings: list[tuple[str, str]] = field(default_factory=list)
+    """Invariants and checks that were violated, with their messages."""
+    reports: list[ViolationReport] = field(default_factory=list)
+
+
+class TrialSession:
+    """A prepared cluster in which sequences of specs can be tried."""
+
+    def __init__(self, session: Session, scenario: Scenario) -> None:
+        self._session = session
+        self._scenario = scenario
+
+    @property
+    def definitions(self) -> list[Mapping[str, Any]]:
+        """The CRDs of the cluster."""
+        baseline = self._session.run.cluster.recorder.state.baseline
+        return [each.data for each in baseline.values() if each.key.kind == "CustomResourceDefinition"]
+
+    def execute(self, specs: Sequence[Mapping[str, Any]], problem: str = "") -> Trial:
+        """Apply objects one after the other; with `problem`, the trial has a report about it."""
+
+        def execute() -> Trial:
+            return _execute(self._session.run, self._scenario, specs, problem)
+
+        trial: Trial = run_forked(execute)
+        return trial
+
+
+def _execute(
+    run: SimulatedRun, scenario: Scenario, specs: Sequence[Mapping[str, Any]], problem: str
+) -> Trial:
+    trial = Trial()
+
+    async def steps(target: Steps) -> None:
+        for obj in specs:
+            outcome = await _apply(run, target, obj)
+            trial.outcomes.append(outcome)
+            if not outcome.is_converged:
+                return
+
+    run.scenario = replace(
+        scenario,
+        steps=steps,
+        invariants=tuple(each for each in scenario.invariants if each.when == "always"),
+        quiet_seconds=1.0,
+        timeout=TIMEOUT,
+    )
+    result = run.execute(())
+    trial.findings = [(each.name, each.message) for each in result.findings]
+    if problem:
+        run.find("specs", problem)
+        trial.reports.append(describe_run(run.result(), run.scenario, name="specs", message=problem))
+    return trial
+
+
+async def _apply(run: SimulatedRun, steps: Steps, obj: Mapping[str, Any]) -> Outcome:
+    cluster, loop = run.cluster, run.loop
+    before = cluster.recorder.snapshot(time=loop.now)
+    first = len(cluster.trace.events)
+    outcome = Outcome()
+    try:
+        await steps.apply(dict(obj))
+    except APIError as error:
+        outcome.rejection = str(error)
+        return outcome
+    deadline = loop.now + TIMEOUT
+    started = loop.now
+    while loop.now - max(cluster.changed_at, started) < QUIET_SECONDS:
+        if loop.now >= deadline:
+            outcome.is_converged = False
+            break
+        await asyncio.sleep(QUIET_SECONDS / 4)
+    after = cluster.recorder.snapshot(time=loop.now)
+    outcome.state = normalise(after, cluster.external.data)
+    outcome.errors = list(
+        dict.fromkeys(
+            each.text
+            for each in cluster.trace.events[first:]
+            if each.kind == "log" and not any(f": {name}:" in each.text for name in _LOCKING_ERRORS)
+        )
+    )
+    for key, known in before.objects.items():
+        found = after.objects.get(key)
+        if found is None or found.uid != known.uid:
+            outcome.deleted.append(str(known))
+    return outcome
+
+
+__all__ = ["Outcome", "Trial", "TrialSession"]
