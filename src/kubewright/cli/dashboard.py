@@ -7,6 +7,7 @@ import contextlib
 import gc
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,9 @@ def dashboard_command(**options: Any) -> None:
     """
     from kubewright.client import load_config
     from kubewright.client.errors import ConfigError
+    from kubewright.manager import logs
 
+    logs.setup("console" if sys.stderr.isatty() else "json", "WARNING")
     try:
         config = load_config(options["kubeconfig"], context=options["context"])
     except ConfigError as error:

@@ -21,6 +21,7 @@ Runs:
 - `determinism`: clocks and randomness that depend on the seed only
 - `cluster`: `SimulatedCluster`, the control plane and the processes of the operator
 - `processes`, `factories`: processes of the operator, and a new operator for each of them
+- `programs`: `WorkloadControllers`, the controllers of workloads as a program to explore
 - `transport`, `streams`, `local_webhooks`: requests, watches and webhook calls, where faults are injected
 - `external`: `ExternalFake`, a system outside of the cluster with the same fault points
 - `trace`: `Trace`, the numbered events of a run

@@ -17,15 +17,18 @@ import random
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kubewright.api.declarations import Rbac
 from kubewright.api.unstructured import Unstructured
 from kubewright.apiserver.watch.cache import WatchCache, WatchCacheEvent
 from kubewright.client import Client
 from kubewright.client.errors import ConnectionFailed
 from kubewright.controlplane import ControlPlane
 from kubewright.controlplane.identity_lease import IdentityLease
+from kubewright.manager import Operator
 from kubewright.manager.installation import install_definitions, install_webhooks
 from kubewright.manager.operator_webhooks import build_webhook_server, has_webhooks
 from kubewright.storage.memory import MemoryStorage
+from kubewright.workloads.controllers import PROGRAMS, component_names
 
 from .determinism import EPOCH, Randomness
 from .external import ExternalSystems
@@ -38,9 +41,8 @@ from .trace import POINT_KINDS, Trace, TraceEvent
 from .transport import ScenarioTransport
 
 if TYPE_CHECKING:
-    from kubewright.manager import Operator
-
     from .factories import OperatorFactory
+    from .programs import Program
     from .scenarios import Scenario
     from .state import ClusterState
 
@@ -132,6 +134,7 @@ class SimulatedCluster:
             clock=loop.time,
             rng=self.randomness.stream("server"),
             nodes=self.scenario.nodes or (1 if self.scenario.controllers else 0),
+            disable_controllers=() if self.scenario.controllers else component_names() - PROGRAMS,
         )
         plane.webhook_client = self.webhooks
         await plane.start()
@@ -144,6 +147,7 @@ class SimulatedCluster:
         plane.server.dispatcher.listeners.append(self)
         operator = (self.old_factory or self.factory)()
         self.recorder = StateRecorder(requests=self.requests, declared=_declared_rules(operator))
+        await self.recorder.read(storage, plane.server.prefix)
         await self.install(operator)
         for each in self.scenario.setup:
             made: Any = Unstructured(dict(each)) if isinstance(each, Mapping) else each
@@ -155,8 +159,10 @@ class SimulatedCluster:
         self._recording = True
         self.recorder.start()
 
-    async def install(self, operator: Operator) -> None:
+    async def install(self, operator: Operator | Program) -> None:
         """Install the CRDs and webhooks of an operator."""
+        if not isinstance(operator, Operator):
+            return
         client = self.client.with_field_owner(operator.name)
         bundle = self.plane.authority.certificate
         await install_definitions(client, operator.kinds, conversion_url=URL, ca_bundle=bundle, adopt=True)
@@ -376,9 +382,9 @@ class SimulatedCluster:
             self.on_change()
 
 
-def _declared_rules(operator: Operator) -> Any:
-    from kubewright.api.declarations import Rbac
-
+def _declared_rules(operator: Operator | Program) -> list[Rbac]:
+    if not isinstance(operator, Operator):
+        return []
     return [each for each in operator.declarations() if isinstance(each, Rbac)]
 
 

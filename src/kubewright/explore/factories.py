@@ -21,7 +21,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kubewright.manager import Operator
 
-OperatorFactory = Callable[[], "Operator"]
+    from .programs import Program
+
+OperatorFactory = Callable[[], "Operator | Program"]
+"""Returns a new operator, or another program, for each start of a process."""
 
 
 class FactoryError(Exception):
@@ -90,14 +93,14 @@ class OperatorPool:
 
     def __init__(self, factory: OperatorFactory) -> None:
         self.factory = factory
-        self._ready: deque[Operator] = deque()
+        self._ready: deque[Operator | Program] = deque()
 
     def prepare(self, count: int) -> None:
         """Create instances until `count` are ready."""
         while len(self._ready) < count:
             self._ready.append(self.factory())
 
-    def __call__(self) -> Operator:
+    def __call__(self) -> Operator | Program:
         """Return an instance that was not used before."""
         return self._ready.popleft() if self._ready else self.factory()
 

@@ -30,6 +30,8 @@ NormalisedState = dict[str, list[Any]]
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_TOKEN_VOLUME = re.compile(r"kube-api-access-[a-z0-9]{5}")
+"""Name of the volume with the token of a pod, which the server generates."""
 _PEM = re.compile(r"-----BEGIN [A-Z ]+-----.*?-----END [A-Z ]+-----", re.DOTALL)
 _METADATA: Final = frozenset(
     ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
@@ -103,6 +105,9 @@ def _generated_values(state: ClusterState) -> dict[str, str]:
             for number, address in enumerate(each.get("spec", "clusterIPs") or ()):
                 if address != "None":
                     values[address] = f"<address {number} of {each.namespace}/{each.name}>"
+        if each.key.kind == "Pod" and not each.key.group:
+            for address in each.get("status", "podIPs") or ():
+                values[str(address.get("ip"))] = "<address of a pod>"
     return values
 
 
@@ -203,6 +208,8 @@ def _text(text: str, names: Mapping[str, str], pattern: re.Pattern[str] | None) 
         text = pattern.sub(lambda match: names[match[0]], text)
     if len(text) >= 20:
         text = _UUID.sub("<uid>", _TIME.sub("<time>", text))
+        if text.startswith("kube-api-access-"):
+            text = _TOKEN_VOLUME.sub("kube-api-access-*", text)
         if "-----BEGIN" in text:
             text = _PEM.sub("<pem>", text)
     return text

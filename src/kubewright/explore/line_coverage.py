@@ -13,12 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kubewright.manager import Operator
+
 if TYPE_CHECKING:
-    from kubewright.manager import Operator
+    from .programs import Program
 
 
-def operator_files(operator: Operator) -> set[str]:
+def operator_files(operator: Operator | Program) -> set[str]:
     """Return the files of the functions that an operator declares."""
+    if not isinstance(operator, Operator):
+        return set()
     handlers = (*operator.reconcilers, *operator.finalizers.values(), *operator.timers, *operator.daemons)
     found = {_file_of(each.function) for each in handlers}
     return {each for each in found if each}

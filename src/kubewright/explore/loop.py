@@ -88,6 +88,21 @@ class _NoSelector:
         pass
 
 
+class _NoConnections:
+    """Stands in for an `asyncio.Server`."""
+
+    sockets: tuple[Any, ...] = ()
+
+    def close(self) -> None:
+        pass
+
+    def close_clients(self) -> None:
+        pass
+
+    async def wait_closed(self) -> None:
+        pass
+
+
 class VirtualLoop(asyncio.base_events.BaseEventLoop):
     """Event loop of one run."""
 
@@ -199,6 +214,21 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
 
     def _write_to_self(self) -> None:
         """Callbacks only come from the thread of the loop."""
+
+    # Sockets: servers of the control plane and of simulated nodes exist, and no bytes reach them
+
+    def add_reader(  # type: ignore[override]
+        self, fd: Any, callback: Callable[..., object], *args: Any
+    ) -> None:
+        """Do nothing: no bytes arrive."""
+
+    def remove_reader(self, fd: Any) -> bool:
+        """Return False: nothing was added."""
+        return False
+
+    async def create_server(self, *args: Any, **options: Any) -> Any:
+        """Return a server without connections."""
+        return _NoConnections()
 
     # Tasks and futures
 

@@ -13,14 +13,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kubewright.client import Client
+from kubewright.manager import Operator
 from kubewright.manager.operator_runtime import prepare
 
 from .loop import PROCESS, ProcessState
 
 if TYPE_CHECKING:
-    from kubewright.manager import Operator
-
     from .cluster import SimulatedCluster
+    from .programs import Program
     from .streams import WatchStream
 
 LEASE_NAMESPACE = "kube-system"
@@ -31,7 +31,9 @@ LEASE_DURATION = 60.0
 class OperatorProcess(ProcessState):
     """A running operator. `name` is `operator-<replica>#<start>`."""
 
-    def __init__(self, cluster: SimulatedCluster, operator: Operator, *, replica: int, start: int) -> None:
+    def __init__(
+        self, cluster: SimulatedCluster, operator: Operator | Program, *, replica: int, start: int
+    ) -> None:
         super().__init__(f"operator-{replica}#{start}")
         self.cluster = cluster
         self.operator = operator
@@ -64,6 +66,10 @@ class OperatorProcess(ProcessState):
         from .transport import OperatorTransport
 
         cluster, operator = self.cluster, self.operator
+        client = Client.from_transport(OperatorTransport(self), user_agent="operator")
+        if not isinstance(operator, Operator):
+            await operator.run(client, self.stop)
+            return
         is_replicated = cluster.replicas > 1
         operator.settings = replace(
             operator.settings,
@@ -80,7 +86,6 @@ class OperatorProcess(ProcessState):
             retry_period=LEASE_DURATION / 4,
             graceful_shutdown_timeout=1.0,
         )
-        client = Client.from_transport(OperatorTransport(self), user_agent="operator")
         manager = (await prepare(operator, client)).manager
         manager.handle_signals = False
         if manager.elector is not None:

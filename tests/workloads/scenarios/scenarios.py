@@ -237,7 +237,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     drain_under_budget,
     preemption,
 )
-NODES = 3
+NODES = 5
 
 
 async def run_scenario(client: Client, scenario: Scenario) -> dict[str, Any]:

@@ -191,14 +191,14 @@ class RESTClient:
             retry_after = _retry_after(response)
             if retry_after is not None:
                 if (status == 429 or status >= 500) and throttled < self.retries.retry_after_attempts:
-                    self._log_outage(request, f"{status}: {api_error.message}", retry_after)
+                    self._log_retry(request, api_error, retry_after)
                     await self._sleep(self.retries.delay(throttled, retry_after, self._rng))
                     throttled += 1
                     continue
             elif (
                 status == 429 or (is_read and status in _TRANSIENT)
             ) and transient < self.retries.transient_attempts:
-                self._log_outage(request, f"{status}: {api_error.message}")
+                self._log_retry(request, api_error, None)
                 await self._sleep(self.retries.delay(transient, None, self._rng))
                 transient += 1
                 continue
@@ -207,6 +207,16 @@ class RESTClient:
     def _count(self, request: APIRequest, code: str, started: float) -> None:
         if self.metrics is not None:
             self.metrics.record_response(request.method, request.verb, code, self._clock() - started)
+
+    def _log_retry(self, request: APIRequest, error: APIError, retry_after: float | None) -> None:
+        """Log a response that is retried; an eviction that a disruption budget does not allow is not an
+        outage."""
+        causes = error.details.get("causes") or ()
+        if not any(cause.get("reason") == "DisruptionBudget" for cause in causes):
+            self._log_outage(request, f"{error.status_code}: {error.message}", retry_after)
+            return
+        fields = {"error": error.message, "request": str(request), "retry_after": retry_after}
+        logger.info("eviction is not allowed yet, retrying", extra=fields)
 
     def _log_outage(self, request: APIRequest, reason: str, retry_after: float | None = None) -> None:
         """Log the first failure of an outage as a warning, the others for debugging."""
