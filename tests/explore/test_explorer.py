@@ -12,10 +12,12 @@ from kubewright.explore import (
     ExplorationError,
     RunToken,
     Steps,
+    WorkloadControllers,
     check_replay,
     explore,
     explored,
     no_duplicate_children,
+    no_orphans,
     run_once,
     scenario,
 )
@@ -222,3 +224,30 @@ def test_a_paused_leader_is_explored() -> None:
     result = explore(make, [one_child], families=["leader"])
     names = {(each.family, each.name, each.faults[0].action) for each in result.violations}
     assert ("leader", "no_duplicate_children", "pause") in names
+
+
+def test_controllers_of_workloads_are_explored() -> None:
+    @scenario(nodes=1, quiet_seconds=10, invariants=[no_orphans()])
+    async def one_daemon_set(steps: Steps) -> None:
+        labels = {"app": "web"}
+        template = {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "web", "image": "nginx"}]},
+        }
+        spec = {"selector": {"matchLabels": labels}, "template": template}
+        await steps.apply(
+            {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "web"}, "spec": spec}
+        )
+        await steps.advance("1m")
+
+    result = explore(
+        lambda: WorkloadControllers("daemonset-controller"),
+        [one_daemon_set],
+        families=["crash", "conflict"],
+        jobs=2,
+    )
+    assert result.ok, [str(each.token) for each in result.violations]
+    assert result.runs >= 6
+    assert not result.nondeterministic
+    with pytest.raises(ValueError, match="unknown controllers toaster"):
+        WorkloadControllers("toaster")
