@@ -22,7 +22,7 @@ interface Props<T> {
 }
 
 const ROW = 38;
-const MARGIN = 12;
+const MARGIN = 6;
 
 /** A table that draws only the visible rows. Arrow keys or j and k move, Enter opens. */
 export function VirtualTable<T>({ label, rows, columns, keyOf, open, highlight, sorted }: Props<T>) {
@@ -53,12 +53,22 @@ export function VirtualTable<T>({ label, rows, columns, keyOf, open, highlight, 
 
   const first = Math.max(0, Math.floor(range.top / ROW) - MARGIN);
   const last = Math.min(rows.length, Math.ceil((range.top + range.height) / ROW) + MARGIN);
-  const activeIndex = active === null ? -1 : rows.findIndex((row) => keyOf(row) === active);
+  // Rows reuse the elements of rows that left the view: text is replaced instead of elements.
+  const slots = Math.ceil(range.height / ROW) + 2 * MARGIN + 2;
+  const indexOf = (key: string | null) => (key === null ? -1 : rows.findIndex((row) => keyOf(row) === key));
+  const activeIndex = indexOf(active);
+  // Keys may be pressed faster than the table is drawn: the handler reads the latest values.
+  const current = useRef<string | null>(null);
+  const latest = useRef({ rows, open, keyOf });
+  latest.current = { rows, open, keyOf };
 
-  const move = (index: number) => {
+  const move = (step: number | "first" | "last") => {
+    const { rows, keyOf } = latest.current;
     if (!rows.length) return;
-    const target = Math.max(0, Math.min(rows.length - 1, index));
-    setActive(keyOf(rows[target]));
+    const from = current.current === null ? -1 : rows.findIndex((row) => keyOf(row) === current.current);
+    const target = step === "first" ? 0 : step === "last" ? rows.length - 1 : Math.max(0, Math.min(rows.length - 1, from + step));
+    current.current = keyOf(rows[target]);
+    setActive(current.current);
     const element = viewport.current!;
     const head = ROW;
     const top = target * ROW;
@@ -75,17 +85,21 @@ export function VirtualTable<T>({ label, rows, columns, keyOf, open, highlight, 
       const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page };
       const letters: Record<string, number> = { j: 1, k: -1 };
       const typing = document.activeElement instanceof HTMLElement && document.activeElement.matches("input, textarea, select, [contenteditable]");
-      if (event.key in letters && !typing) move(activeIndex + letters[event.key]);
-      else if (inside && event.key in steps) move(activeIndex + steps[event.key]);
-      else if (inside && event.key === "Home") move(0);
-      else if (inside && event.key === "End") move(rows.length - 1);
-      else if (event.key === "Enter" && activeIndex >= 0 && !typing && (inside || document.activeElement === document.body)) open(rows[activeIndex]);
-      else return;
+      if (event.key in letters && !typing) move(letters[event.key]);
+      else if (inside && event.key in steps) move(steps[event.key]);
+      else if (inside && event.key === "Home") move("first");
+      else if (inside && event.key === "End") move("last");
+      else if (event.key === "Enter" && !typing && (inside || document.activeElement === document.body)) {
+        const { rows, open, keyOf } = latest.current;
+        const row = rows.find((each) => keyOf(each) === current.current);
+        if (!row) return;
+        open(row);
+      } else return;
       event.preventDefault();
     };
     window.addEventListener("keydown", key);
     return () => window.removeEventListener("keydown", key);
-  });
+  }, []);
 
   const template = columns.map((column) => column.width).join(" ");
   return (
@@ -122,7 +136,7 @@ export function VirtualTable<T>({ label, rows, columns, keyOf, open, highlight, 
             const key = keyOf(row);
             return (
               <div
-                key={key}
+                key={index % slots}
                 id={`row-${index}`}
                 role="row"
                 aria-rowindex={index + 2}
@@ -131,6 +145,7 @@ export function VirtualTable<T>({ label, rows, columns, keyOf, open, highlight, 
                 style={{ transform: `translateY(${index * ROW}px)`, gridTemplateColumns: template }}
                 onClick={(event) => {
                   if ((event.target as Element).closest("a, button") || String(getSelection())) return;
+                  current.current = key;
                   setActive(key);
                   open(row);
                 }}

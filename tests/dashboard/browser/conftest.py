@@ -36,7 +36,7 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
-TIMEOUT_MILLISECONDS = 8_000
+TIMEOUT_MILLISECONDS = 20_000
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
