@@ -111,7 +111,7 @@ async def test_a_reconcile_has_causes_calls_events_and_a_result(
         failed = await eventually(lambda: _last(records, "error"))
         assert failed["error"] == "RuntimeError: unlucky"
         assert 'raise RuntimeError("unlucky")' in failed["traceback"]
-        assert "operator_runtime" not in failed["traceback"]
+        assert "cluster_runtime" not in failed["traceback"]
         assert failed["requeueAfter"] is not None
         assert failed["events"][0]["type"] == "Warning"
         retried = await eventually(lambda: _retried(records))

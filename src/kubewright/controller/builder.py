@@ -27,6 +27,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
+from kubewright.cache import Cache
 from kubewright.cache.kind_options import RESTRICTED_KINDS
 from kubewright.cache.store import CacheEntry, ObjectChange
 from kubewright.client.decoding import class_of, decode_object
@@ -35,8 +36,15 @@ from kubewright.tracing.source import SpanSink
 
 from .controller import Controller, Reconciler
 from .errors import BuildError
-from .event_handlers import EventHandler, MapFunction, enqueue_mapped, enqueue_object, enqueue_owner
-from .manager_protocol import ManagerProtocol, register_controller_name
+from .event_handlers import (
+    EventHandler,
+    MapFunction,
+    enqueue_mapped,
+    enqueue_object,
+    enqueue_owner,
+    in_cluster,
+)
+from .manager_protocol import ManagerProtocol, cluster_name_of, register_controller_name
 from .object_readers import object_reader, takes_object
 from .rate_limiters import RateLimiter
 from .request import Request, Result
@@ -73,6 +81,7 @@ class ControllerBuilder(Generic[R]):
     def __init__(self, manager: ManagerProtocol, name: str = "") -> None:
         """Without a name the controller is named after its kind."""
         self._manager = manager
+        self._cluster = cluster_name_of(manager)
         self._name = name
         self._for: AnyKind | None = None
         self._owns: list[_OwnedKind] = []
@@ -143,9 +152,7 @@ class ControllerBuilder(Generic[R]):
         """
         if (map_function is None) == (handler is None):
             raise BuildError(f"watches({_text(kind)}): expected either a map function or handler=")
-        if metadata_only is None:
-            metadata_only = _default_metadata_only(kind) and not self._manager.cache.caches_full_objects(kind)
-        watched = _checked(kind, "watches", metadata_only)
+        watched = _watched(kind, self._manager.cache, metadata_only)
         if handler is None:
             handler = enqueue_mapped(_reader(watched), cast(MapFunction[R], map_function))
         self._add_kind(watched, handler, predicates, optional, priority)
@@ -225,7 +232,12 @@ class ControllerBuilder(Generic[R]):
         if self._for is not None and takes_object(reconcile, class_of(self._for)):
             read = cast(Any, object_reader(self._manager.client, self._for))
         controller: Controller[R] = Controller(
-            name, cast(Reconciler[R], reconcile), read=read, log_fields=self._log_fields(), **self._options
+            name,
+            cast(Reconciler[R], reconcile),
+            read=read,
+            log_fields=self._log_fields(),
+            register_metrics=not self._cluster,
+            **self._options,
         )
         controller.kind = kind_parts(self._manager, self._for)
         for make in self._sources:
@@ -272,7 +284,14 @@ class ControllerBuilder(Generic[R]):
 
         def make() -> Source[R]:
             level = self._priority if priority is None else priority
-            return KindSource(self._manager.cache, kind, handler, tests, priority=level, optional=optional)
+            return KindSource(
+                self._manager.cache,
+                kind,
+                in_cluster(handler, self._cluster),
+                tests,
+                priority=level,
+                optional=optional,
+            )
 
         self._sources.append(make)
 
@@ -283,9 +302,10 @@ class ControllerBuilder(Generic[R]):
 
         async def prepare() -> EventHandler[Any]:
             resource = mapper.find_cached(base) or await mapper.resource_for(base)
-            return enqueue_owner(
+            handler = enqueue_owner(
                 resource.gvk, controller_only=owned.controller_only, namespaced=resource.namespaced
             )
+            return in_cluster(handler, self._cluster)
 
         level = self._priority if owned.priority is None else owned.priority
         return KindSource(
@@ -303,10 +323,48 @@ class ControllerBuilder(Generic[R]):
         def fields(request: Any) -> dict[str, object]:
             if not isinstance(request, Request):
                 return {}
-            found = {"kind": kind, "namespace": request.namespace, "object": request.name}
+            found = {
+                "kind": kind,
+                "cluster": request.cluster,
+                "namespace": request.namespace,
+                "object": request.name,
+            }
             return {key: value for key, value in found.items() if value}
 
         return fields
+
+
+def mapped_source(
+    cache: Cache,
+    kind: AnyKind,
+    map_function: Callable[[ObjectT], Iterable[Request] | Awaitable[Iterable[Request]]],
+    *,
+    cluster: str = "",
+    predicates: Iterable[PredicateFunction] = (),
+    metadata_only: bool | None = None,
+    optional: bool = False,
+    priority: int | None = None,
+) -> KindSource[Request]:
+    """Return a source like that of `ControllerBuilder.watches`, for a kind in the cache of another cluster.
+
+    `cluster`: the cluster of the requested objects.
+    """
+    watched = _watched(kind, cache, metadata_only)
+    handler = enqueue_mapped(_reader(watched), cast(MapFunction[Request], map_function))
+    return KindSource(
+        cache,
+        watched,
+        in_cluster(handler, cluster),
+        _predicates(predicates, kind),
+        priority=priority or 0,
+        optional=optional,
+    )
+
+
+def _watched(kind: AnyKind, cache: Cache, metadata_only: bool | None) -> AnyKind:
+    if metadata_only is None:
+        metadata_only = _default_metadata_only(kind) and not cache.caches_full_objects(kind)
+    return _checked(kind, "watches", metadata_only)
 
 
 def _checked(kind: Any, method: str, metadata_only: bool) -> AnyKind:

@@ -61,7 +61,7 @@ _FRAMEWORK_MODULES = (
     call.__module__,
     "asyncio.futures",
     "concurrent.futures.thread",
-    "kubewright.manager.operator_runtime",
+    "kubewright.manager.cluster_runtime",
     "kubewright.manager.injection",
     "kubewright.manager.unawaited",
     "kubewright.manager.failure_events",
@@ -194,6 +194,12 @@ class Controller(Generic[R]):
             self._starting.add(task)
             task.add_done_callback(self._source_started)
 
+    async def unwatch(self, source: Source[R]) -> None:
+        """Remove a source and stop it; requests that it has queued are still reconciled."""
+        if source in self._sources:
+            self._sources.remove(source)
+            await source.stop()
+
     def _source_started(self, task: asyncio.Task[None]) -> None:
         self._starting.discard(task)
         if not task.cancelled() and task.exception() is not None:
@@ -312,7 +318,7 @@ class Controller(Generic[R]):
         for task in starting:
             task.cancel()
         await asyncio.gather(*starting, return_exceptions=True)
-        for source in self._sources:
+        for source in list(self._sources):
             await source.stop()
         if self.queue is not None:
             self.queue.shut_down()

@@ -32,9 +32,9 @@ from kubewright.callables import accepts, call, is_async
 from kubewright.client.kind_types import AnyKind
 
 from .controller import Controller
-from .event_handlers import enqueue_object
+from .event_handlers import enqueue_object, in_cluster
 from .finalizers import Finalizers
-from .manager_protocol import ManagerProtocol, register_controller_name
+from .manager_protocol import ManagerProtocol, cluster_name_of, register_controller_name
 from .object_readers import object_reader
 from .rate_limiters import ExponentialFailureRateLimiter, RateLimiter
 from .request import Request, Result
@@ -139,9 +139,13 @@ class DaemonController:
             self._finalizers = Finalizers(manager.client, {finalizer: self._clean_up})
         self._daemons: dict[Request, _Daemon] = {}
         register_controller_name(manager, self.name)
-        self.controller: Controller[Request] = Controller(self.name, self._reconcile, workers=workers)
+        self._cluster = cluster_name_of(manager)
+        self.controller: Controller[Request] = Controller(
+            self.name, self._reconcile, workers=workers, register_metrics=not self._cluster
+        )
         """The controller that starts and stops the daemons."""
-        self.controller.watch(KindSource(manager.cache, kind, enqueue_object))
+        handler = in_cluster(enqueue_object, self._cluster)
+        self.controller.watch(KindSource(manager.cache, kind, handler))
 
     @property
     def running(self) -> list[Request]:
@@ -243,7 +247,7 @@ class DaemonController:
 
     async def _clean_up(self, obj: Any) -> None:
         """Stop the daemon of an object; the cleanup function of the finalizer."""
-        request = Request(obj.metadata.namespace or "", obj.metadata.name)
+        request = Request(obj.metadata.namespace or "", obj.metadata.name, self._cluster)
         await self._stop(request, "the object is being deleted")
 
     async def _stop(self, request: Request, reason: str) -> None:

@@ -1,7 +1,8 @@
 """Event handlers: functions, plain or async, that return the requests to enqueue for a `ObjectChange`.
 
 `enqueue_object` enqueues the changed object, `enqueue_owner` its owners (of the old and the new version, if
-they differ), `enqueue_mapped` the requests that a function of yours returns for the object.
+they differ), `enqueue_mapped` the requests that a function of yours returns for the object. `in_cluster` sets
+the cluster of the requests of another handler.
 """
 
 from __future__ import annotations
@@ -81,6 +82,36 @@ def enqueue_mapped(read: Callable[[CacheEntry], Any], map_function: MapFunction[
         return found
 
     return handler
+
+
+def in_cluster(handler: EventHandler[Any], cluster: str) -> EventHandler[Any]:
+    """Return a handler whose requests are for objects of a cluster of a fleet; without a cluster, the same.
+
+    Raises a `ValueError` for a request of another cluster: each cluster of a fleet has its own queues.
+    """
+    if not cluster:
+        return handler
+
+    def assign(requests: Iterable[Any]) -> Iterable[Any]:
+        found = []
+        for request in requests:
+            if isinstance(request, Request) and request.cluster != cluster:
+                if request.cluster:
+                    raise ValueError(f"{request} is not in cluster {cluster}, whose object changed")
+                request = request._replace(cluster=cluster)
+            found.append(request)
+        return found
+
+    async def assign_async(requests: Awaitable[Iterable[Any]]) -> Iterable[Any]:
+        return assign(await requests)
+
+    def handle(change: ObjectChange) -> Iterable[Any] | Awaitable[Iterable[Any]]:
+        requests = handler(change)
+        if inspect.isawaitable(requests):
+            return assign_async(requests)
+        return assign(requests)
+
+    return handle
 
 
 async def _await_all(results: Iterable[Iterable[R] | Awaitable[Iterable[R]]]) -> Iterable[R]:

@@ -38,6 +38,11 @@ class ManagerProtocol(Protocol):
         """Run a component with the manager."""
 
 
+def cluster_name_of(manager: ManagerProtocol) -> str:
+    """Return the name of the cluster of a manager in a fleet; empty for a manager of its own process."""
+    return str(getattr(manager, "cluster_name", ""))
+
+
 _names: weakref.WeakKeyDictionary[ManagerProtocol, set[str]] = weakref.WeakKeyDictionary()
 
 

@@ -110,6 +110,9 @@ class ObjectSets(DesiredState):
     Permissions: list, watch, patch, create and delete of all kinds of the objects, and patch of the owner.
     """
 
+    cluster = ""
+    """Name of the cluster in a fleet, for the requests of `source`."""
+
     def __init__(self, client: Client, cache: Cache, *, field_owner: str, force: bool = True) -> None:
         super().__init__(client, cache, kinds=(), field_owner=field_owner, force=force)
         self.source: AddedKindsSource[Request] = AddedKindsSource(cache, self._owners_of)
@@ -215,7 +218,9 @@ class ObjectSets(DesiredState):
 
     def _register(self, owner: MetaObject | Unstructured) -> str:
         set_id = self._id_of(owner)
-        self._requests[set_id] = Request(owner.metadata.namespace or "", owner.metadata.name or "")
+        self._requests[set_id] = Request(
+            owner.metadata.namespace or "", owner.metadata.name or "", self.cluster
+        )
         return set_id
 
     def _owners_of(self, change: ObjectChange) -> Iterable[Request]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -12,19 +13,26 @@ if TYPE_CHECKING:
     from kubewright.api.unstructured import Unstructured
 
 
+current_cluster: ContextVar[str] = ContextVar("kubewright_current_cluster", default="")
+"""The cluster of a fleet that the current task or thread works for; log lines have it as `cluster`."""
+
+
 class Request(NamedTuple):
     """Namespace and name of the object to reconcile. The object may have been deleted already."""
 
     namespace: str
     name: str
+    cluster: str = ""
+    """Name of the cluster in a fleet; empty for the cluster that the operator runs in."""
 
     @classmethod
     def of(cls, obj: MetaObject | Unstructured) -> Self:
-        """Return the request for an object."""
+        """Return the request for an object; a map function of a fleet requests objects of its cluster."""
         return cls(obj.namespace, obj.name)
 
     def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+        text = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.cluster}://{text}" if self.cluster else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -168,6 +168,12 @@ class KindSource(Generic[R]):
             self._registered = False
             self._informer.remove_handler(self._handle_change)
 
+    def report_deletions(self) -> None:
+        """Queue the requests for all objects as if they were deleted, because their cluster is removed."""
+        if self._informer is not None and self._registered:
+            for key, entry in list(self._informer.store.entries()):
+                self._handle_change(ObjectChange(key, entry, None))
+
     def _handle_change(self, change: ObjectChange) -> None:
         handler = self._handler
         assert handler is not None

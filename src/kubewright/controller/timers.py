@@ -22,7 +22,7 @@ from kubewright.client.kind_types import AnyKind
 
 from .builder import ControllerBuilder, kind_parts
 from .controller import Controller
-from .manager_protocol import ManagerProtocol
+from .manager_protocol import ManagerProtocol, cluster_name_of
 from .object_readers import object_reader
 from .request import Request, Result
 
@@ -53,6 +53,7 @@ class TimerReconciler:
         idle: float = 0.0,
         sharp: bool = False,
         when: Callable[[ObjectT], bool] | None = None,
+        cluster: str = "",
     ) -> None:
         if interval <= 0:
             raise ValueError(f"the interval of a timer must be greater than 0 seconds, not {interval:g}")
@@ -63,11 +64,12 @@ class TimerReconciler:
         self._idle = idle
         self._sharp = sharp
         self._when: Callable[[Any], bool] | None = when
+        self._cluster = cluster
         self._schedules: dict[Request, _Schedule] = {}
 
     def handle_change(self, change: ObjectChange) -> Iterable[Request]:
         """Enqueue created and deleted objects; other changes only restart the idle time. An event handler."""
-        request = Request(*change.key)
+        request = Request(*change.key, self._cluster)
         schedule = self._schedules.get(request)
         if schedule is None or change.new is None or change.new.uid != schedule.uid:
             return (request,)
@@ -133,6 +135,7 @@ def add_timer(
         idle=idle,
         sharp=sharp,
         when=when,
+        cluster=cluster_name_of(manager),
     )
     label = name or f"{getattr(function, '__name__', 'timer')}-timer".replace("_", "-")
     builder: ControllerBuilder[Request] = ControllerBuilder(manager, label)

@@ -8,8 +8,12 @@
 - `manager`: `Manager`, which starts and stops components; `cluster`: client and cache; `signals`
 - `leader_election`: leader election with a Lease; `coordinated_election`: with LeaseCandidates
 - `events`: event recorder; `probes`, `http`: health probes and metrics server; `logs`: log formatting
-- `operator`: `Operator`; `declared_functions`, `registration`, `injection`: its decorated functions;
-  `operator_runtime`, `operator_webhooks`: the manager and the webhook server that are built from it
+- `operator`: `Operator`; `object_functions`: its decorators for objects; `declared_functions`,
+  `registration`, `injection`: its decorated functions;
+  `operator_runtime`, `cluster_runtime`, `operator_webhooks`: the manager, the controllers and the webhook
+  server that are built from it
+- `fleet`: `Fleet`, functions for many clusters; `cluster_providers`: where clusters come from; `clusters`:
+  `Clusters`, the connected ones; `fleet_runtime`, `fleet_metrics`: a manager for each cluster
 - `context`: `Context`; `sync_context`: `SyncContext` for plain functions; `unawaited`: calls without await
 - `change_handlers`: handlers for changes with old and new state; `failure_events`: events about errors
 - `template_folder`, `rendered_kinds`: objects from templates, behind `Operator.render`; `composed_kinds`:

@@ -31,7 +31,7 @@ from .injection import InjectedFunction
 from .leader_election import in_cluster_namespace
 
 if TYPE_CHECKING:
-    from .operator import Operator
+    from .object_functions import ObjectFunctions
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -105,7 +105,7 @@ class _Progress:
 class ChangeDispatcher(InjectedFunction):
     """The reconciler of a kind that calls the handlers for what changed."""
 
-    def __init__(self, operator: Operator, function: Callable[..., Any]) -> None:
+    def __init__(self, operator: ObjectFunctions, function: Callable[..., Any]) -> None:
         self.function = function
         self.name = getattr(function, "__qualname__", repr(function))
         self.is_async = True
@@ -240,7 +240,7 @@ def _change_for(
 class ChangeHandlers:
     """`operator.on`: decorators of change handlers. See the module for what is guaranteed."""
 
-    def __init__(self, operator: Operator) -> None:
+    def __init__(self, operator: ObjectFunctions) -> None:
         self._operator = operator
         self.dispatchers: dict[type[MetaObject] | str, ChangeDispatcher] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kubewright.api.declarations import Webhook
 from kubewright.api.meta import MetaObject
@@ -16,11 +16,15 @@ from kubewright.client.kind_types import AnyKind
 from kubewright.client.sync.sync_client import SyncClient
 from kubewright.controller.request import Request
 
+from .clusters import Clusters
 from .context import Context, ObjectLogger
 from .events import EventRecorder
 from .injection import InjectedFunction
 from .manager import Manager
 from .sync_context import SyncCachedClient, SyncContext
+
+if TYPE_CHECKING:
+    from .object_functions import ObjectFunctions
 
 MappedKind = tuple[AnyKind, Callable[..., Iterable[Request] | Awaitable[Iterable[Request]]]]
 """A kind, and a function from its objects to requests."""
@@ -36,6 +40,7 @@ PROCESS_VALUES: dict[type, str] = {
     Cache: "cache",
     EventRecorder: "recorder",
     Manager: "manager",
+    Clusters: "clusters",
 }
 """Types that every function of an operator can have as parameters."""
 OBJECT_VALUES: dict[type, str] = {
@@ -61,6 +66,8 @@ class WatchedKind:
     metadata_only: bool | None = None
     optional: bool = False
     priority: int | None = None
+    watched_in: ObjectFunctions | None = None
+    """The operator or fleet in whose clusters the kind is watched; `None` for the reconciler's."""
 
 
 @dataclass(slots=True)

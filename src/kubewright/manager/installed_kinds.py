@@ -13,14 +13,16 @@ from kubewright.api.meta import MetaObject
 from .installation import InstallationError
 
 if TYPE_CHECKING:
+    from .declared_functions import ObjectHandler
+    from .object_functions import ObjectFunctions
     from .operator import Operator
 
 
-def installed_kinds(operator: Operator) -> list[type[MetaObject]]:
-    """Return the custom resources that an operator installs; see `Operator.kinds`."""
+def installed_kinds(functions: ObjectFunctions) -> list[type[MetaObject]]:
+    """Return the custom resources that an operator or a fleet installs; see `Operator.kinds`."""
     found: dict[GroupVersionKind, type[MetaObject]] = {}
-    modules = dict.fromkeys(_function_modules(operator))
-    for kind in _declared_kinds(operator):
+    modules = dict.fromkeys(_function_modules(functions))
+    for kind in _declared_kinds(functions):
         modules[kind.__module__] = None
         _add(found, kind)
     pending = list(modules)
@@ -35,16 +37,14 @@ def installed_kinds(operator: Operator) -> list[type[MetaObject]]:
     return list(found.values())
 
 
-def required_kinds(operator: Operator) -> list[type[MetaObject]]:
+def required_kinds(functions: ObjectFunctions) -> list[type[MetaObject]]:
     """Return the kinds that must be served before controllers start: reconciled, owned and watched ones."""
-    every = _declared_kinds(operator)
-    for handler in operator.reconcilers:
+    every = _declared_kinds(functions)
+    for handler in functions.reconcilers:
         every += handler.owns
-        every += [
-            each.kind
-            for each in operator.watches_of(handler)
-            if isinstance(each.kind, type) and not each.optional
-        ]
+    every += [
+        each.kind for each in functions.watched_kinds() if isinstance(each.kind, type) and not each.optional
+    ]
     return list(dict.fromkeys(every))
 
 
@@ -62,25 +62,44 @@ def check_conversions(operator: Operator) -> None:
         )
 
 
-def _declared_kinds(operator: Operator) -> list[type[MetaObject]]:
+def _declared_kinds(functions: ObjectFunctions) -> list[type[MetaObject]]:
     """Return the kinds that functions and converters are declared for."""
-    handlers = (*operator.reconcilers, *operator.timers, *operator.daemons, *operator.finalizers.values())
-    every = [each.kind for each in handlers if not isinstance(each.kind, str)]
-    every += [*operator.defaults, *operator.validators]
-    every += [kind for converter in operator.converters for kind in converter.types]
+    every = [each.kind for each in _handlers(functions) if not isinstance(each.kind, str)]
+    operator = _as_operator(functions)
+    if operator is not None:
+        every += [*operator.defaults, *operator.validators]
+        every += [kind for converter in operator.converters for kind in converter.types]
+        for fleet in operator.fleets:
+            every += _declared_kinds(fleet) if fleet.local else ()
     return list(dict.fromkeys(every))
 
 
-def _function_modules(operator: Operator) -> Iterable[str]:
-    """Return the modules of the functions of an operator."""
-    handlers = (*operator.reconcilers, *operator.timers, *operator.daemons, *operator.finalizers.values())
-    functions: list[object] = [each.function for each in handlers]
-    functions += [each.function for each in (*operator.defaults.values(), *operator.validators.values())]
-    functions += [each.function for each in (*operator.startup, *operator.cleanup)]
-    for function in functions:
+def _function_modules(functions: ObjectFunctions) -> Iterable[str]:
+    """Return the modules of the functions of an operator or a fleet."""
+    found: list[object] = [each.function for each in _handlers(functions)]
+    operator = _as_operator(functions)
+    if operator is not None:
+        found += [each.function for each in (*operator.defaults.values(), *operator.validators.values())]
+        found += [each.function for each in (*operator.startup, *operator.cleanup)]
+    for function in found:
         module = getattr(function, "__module__", None)
         if module:
             yield module
+
+
+def _handlers(functions: ObjectFunctions) -> list[ObjectHandler]:
+    return [
+        *functions.reconcilers,
+        *functions.timers,
+        *functions.daemons,
+        *functions.finalizers.values(),
+    ]
+
+
+def _as_operator(functions: ObjectFunctions) -> Operator | None:
+    from .operator import Operator
+
+    return functions if isinstance(functions, Operator) else None
 
 
 def _same_project(module: str, other: str) -> bool:

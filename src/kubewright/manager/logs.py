@@ -4,7 +4,7 @@
 
 `setup("console")` prints `12:02:09.323 INFO    started controller controller=shop workers=1`, in colour on a
 terminal. `setup("json")` prints one JSON object per line. Lines that are logged inside a reconcile get the
-fields `controller`, `namespace`, `object` and `reconcile_id`.
+fields `controller`, `namespace`, `object` and `reconcile_id`, and those for a cluster of a fleet `cluster`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import IO, Any, Literal
 
 from kubewright.api.codec import encode
 from kubewright.controller.controller import current_reconcile
-from kubewright.controller.request import Request
+from kubewright.controller.request import Request, current_cluster
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _COLOURS = {"DEBUG": "\x1b[2m", "WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRITICAL": "\x1b[31;1m"}
@@ -30,6 +30,8 @@ def fields_of(record: logging.LogRecord) -> dict[str, Any]:
         for name, value in vars(record).items()
         if name not in _STANDARD and value not in ("", None)
     }
+    if cluster := current_cluster.get():
+        fields.setdefault("cluster", cluster)
     current = current_reconcile.get()
     if current is not None:
         fields.setdefault("controller", current.controller)

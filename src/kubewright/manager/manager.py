@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from kubewright.api.scheme import Scheme
 from kubewright.cache import Cache, CachedClient
 from kubewright.controller.manager_protocol import Runnable
-from kubewright.tracing.source import SpanSource
+from kubewright.tracing.source import SpanPublisher, SpanSource
 
 from .cluster import Cluster
 from .leader_election import LeaderElector, LeadershipLost
@@ -87,15 +87,21 @@ class Manager:
         graceful_shutdown_timeout: float = GRACEFUL_SHUTDOWN_TIMEOUT,
         handle_signals: bool = True,
         spans: SpanSource | None = None,
+        parent: Manager | None = None,
     ) -> None:
         """`graceful_shutdown_timeout`: seconds that components have to stop.
 
         0 cancels them immediately, a negative value waits without a limit. With a `ShardMember` as the
-        elector, controllers run on every replica, and each reconciles its part of the objects.
+        elector, controllers run on every replica, and each reconciles its part of the objects. `parent`:
+        another manager of the process, whose leadership, shards and spans this one shares; for the clusters
+        of a fleet.
         """
         self.cluster = cluster
+        self.parent = parent
         self.elector = elector
-        self.spans = spans if spans is not None else SpanSource()
+        if spans is None:
+            spans = parent.spans if parent is not None else SpanSource()
+        self.spans: SpanSource = spans
         """Spans of reconciles, API calls and webhook calls of all components."""
         self.graceful_shutdown_timeout = graceful_shutdown_timeout
         self.elected = asyncio.Event()
@@ -105,6 +111,7 @@ class Manager:
         self.loop: asyncio.AbstractEventLoop | None = None
         """The event loop that the manager runs on; `None` before it was started."""
         self._components: list[_Component] = []
+        self._publishers: list[SpanPublisher] = []
         self._reached = -1
         self._warming = False
         self._leading = False
@@ -117,6 +124,11 @@ class Manager:
         self._cleanups: list[Callable[[], Awaitable[object] | object]] = []
         self._warm_ups: set[asyncio.Task[None]] = set()
         self.add(cluster)
+
+    @property
+    def cluster_name(self) -> str:
+        """Name of the cluster in a fleet; empty for the cluster that the operator runs in."""
+        return self.cluster.name if self.parent is not None else ""
 
     @property
     def client(self) -> CachedClient:
@@ -148,12 +160,14 @@ class Manager:
         if self._stopping:
             raise ManagerStopped("the manager is stopping; components can no longer be added")
         component = _Component(runnable)
-        if isinstance(runnable, Cluster) and self.elector is not None:
-            runnable.fence = self._check_leadership
+        leader = self._leader
+        if isinstance(runnable, Cluster) and leader.elector is not None:
+            runnable.fence = leader._check_leadership
         self._components.append(component)
         parts: list[Any] = [getattr(runnable, name, None) for name in ("controller", "calls", "cache_reads")]
         for publisher in (runnable, *parts):
             if hasattr(publisher, "sinks"):
+                self._publishers.append(publisher)
                 self.spans.add(publisher)
             if hasattr(publisher, "ownership") and (shards := self._shards) is not None:
                 publisher.ownership = shards
@@ -169,8 +183,13 @@ class Manager:
             task.add_done_callback(self._warmed_up)
 
     @property
+    def _leader(self) -> Manager:
+        """The manager whose elector applies to this one."""
+        return self.parent if self.parent is not None else self
+
+    @property
     def _shards(self) -> ShardMember | None:
-        elector = self.elector
+        elector = self._leader.elector
         return None if elector is None or isinstance(elector, LeaderElector) else elector
 
     def on_stop(self, cleanup: Callable[[], Awaitable[object] | object]) -> None:
@@ -239,6 +258,8 @@ class Manager:
         )
         self._ready = True
         if self.elector is None:
+            if self.parent is not None:
+                await self.parent.elected.wait()
             self._lead()
             return
         await self.elector.acquire()
@@ -301,6 +322,17 @@ class Manager:
         if self.elector is not None:
             await self.elector.release()
         await self._stop_group(GROUPS[0], deadline)
+        if self.parent is not None:
+            self._detach()
+
+    def _detach(self) -> None:
+        """Remove the components from the spans and the shards of the parent."""
+        shards = self._shards
+        for publisher in self._publishers:
+            self.spans.remove(publisher)
+            replay = getattr(publisher, "replay", None)
+            if shards is not None and replay in shards.on_gain:
+                shards.on_gain.remove(replay)
 
     async def _stop_group(self, group: str, deadline: float) -> None:
         tasks = {

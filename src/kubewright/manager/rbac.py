@@ -18,6 +18,7 @@ from kubewright.api.scheme import Scheme
 from kubewright.client.kind_types import MetadataKind
 
 if TYPE_CHECKING:
+    from .object_functions import ObjectFunctions
     from .operator import Operator
     from .settings import Settings
 
@@ -28,36 +29,17 @@ SYSTEM = "system"
 
 
 def rules_of(operator: Operator, settings: Settings | None = None) -> Iterable[Rbac]:
-    """Return all rules that an operator requires with its own or with other settings.
+    """Return all rules that an operator requires in its cluster, with its own or with other settings.
 
     If the operator watches single namespaces, rules for namespaced kinds are for Roles in these, bound to its
     service account.
     """
-    scheme, settings = operator.scheme, settings or operator.settings
-    in_namespaces = functools.partial(_in_namespaces, operator, settings)
-    handlers = (*operator.reconcilers, *operator.finalizers.values(), *operator.timers, *operator.daemons)
-    kinds = list(dict.fromkeys(each.kind for each in handlers))
-    for kind in kinds:
-        rules = for_named(kind) if isinstance(kind, str) else for_reconciled(scheme, kind)
-        yield from in_namespaces(rules, kind)
-    if operator.on.dispatchers:
-        yield from in_namespaces([for_handled_states()], *operator.on.dispatchers)
-    for each in operator.reconcilers:
-        for owned in each.owns:
-            yield from in_namespaces([for_owned(scheme, owned)], owned)
-        for watched in operator.watches_of(each):
-            base = watched.kind.kind if isinstance(watched.kind, MetadataKind) else watched.kind
-            if not isinstance(base, str):
-                yield from in_namespaces([for_watched(scheme, base)], base)
-    for rendered in operator.rendered.values():
-        for rule, namespaced in rendered.rules(scheme):
-            yield from in_namespaces([rule]) if namespaced else [rule]
-    for composed in operator.composed.values():
-        for rule, namespaced in composed.rules(scheme):
-            yield from in_namespaces([rule]) if namespaced else [rule]
-    if handlers:
-        # Events of a cluster-scoped object are in the namespace default.
-        yield from in_namespaces([for_events()], *kinds)
+    settings = settings or operator.settings
+    yield from object_rules(operator, settings)
+    for fleet in operator.fleets:
+        yield from getattr(fleet.provider, "rules", tuple)()
+        if fleet.local:
+            yield from object_rules(fleet, settings)
     if settings.shards:
         yield for_shards(settings.leader_election_namespace or SYSTEM)
     if settings.leader_election:
@@ -71,8 +53,37 @@ def rules_of(operator: Operator, settings: Settings | None = None) -> Iterable[R
         yield from _for_managed_certificates(operator, settings)
 
 
+def object_rules(functions: ObjectFunctions, settings: Settings) -> Iterable[Rbac]:
+    """Return the rules for the kinds that functions reconcile, own and watch in a cluster."""
+    scheme = functions.scheme
+    in_namespaces = functools.partial(_in_namespaces, functions, settings)
+    handlers = (*functions.reconcilers, *functions.finalizers.values(), *functions.timers, *functions.daemons)
+    kinds = list(dict.fromkeys(each.kind for each in handlers))
+    for kind in kinds:
+        rules = for_named(kind) if isinstance(kind, str) else for_reconciled(scheme, kind)
+        yield from in_namespaces(rules, kind)
+    if functions.on.dispatchers:
+        yield from in_namespaces([for_handled_states()], *functions.on.dispatchers)
+    for each in functions.reconcilers:
+        for owned in each.owns:
+            yield from in_namespaces([for_owned(scheme, owned)], owned)
+    for watched in functions.watched_kinds():
+        base = watched.kind.kind if isinstance(watched.kind, MetadataKind) else watched.kind
+        if not isinstance(base, str):
+            yield from in_namespaces([for_watched(scheme, base)], base)
+    for rendered in functions.rendered.values():
+        for rule, namespaced in rendered.rules(scheme):
+            yield from in_namespaces([rule]) if namespaced else [rule]
+    for composed in functions.composed.values():
+        for rule, namespaced in composed.rules(scheme):
+            yield from in_namespaces([rule]) if namespaced else [rule]
+    if handlers:
+        # Events of a cluster-scoped object are in the namespace default.
+        yield from in_namespaces([for_events()], *kinds)
+
+
 def _in_namespaces(
-    operator: Operator,
+    operator: ObjectFunctions,
     settings: Settings,
     rules: Iterable[Rbac],
     *kinds: type[MetaObject] | GroupVersionKind | str,

@@ -41,6 +41,11 @@ class SpanSource:
             self._publishers.append(publisher)
             publisher.sinks += self._sinks
 
+    def remove(self, publisher: SpanPublisher) -> None:
+        """Remove a component: it no longer publishes to the subscribers of this source."""
+        self._publishers = [each for each in self._publishers if each is not publisher]
+        publisher.sinks = tuple(each for each in publisher.sinks if each not in self._sinks)
+
     def subscribe(self, sink: SpanSink) -> Callable[[], None]:
         """Send the spans of all components to a sink; return the function that ends this."""
         self._sinks += (sink,)

@@ -19,6 +19,8 @@ def partition_of(request: Hashable, partitions: int = PARTITIONS) -> int:
     """Return the partition of a request; the same in every process and version of Python."""
     namespace, name = getattr(request, "namespace", None), getattr(request, "name", None)
     text = f"{namespace}/{name}" if name is not None else str(request)
+    if cluster := getattr(request, "cluster", ""):
+        text = f"{cluster}://{text}"
     return zlib.crc32(text.encode()) % partitions
 
 

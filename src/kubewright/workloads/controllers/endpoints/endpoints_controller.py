@@ -98,7 +98,7 @@ class EndpointsReconciler:
 
     async def reconcile(self, request: Request) -> Result | None:
         """Bring the Endpoints of a service into their desired state."""
-        namespace, name = request
+        namespace, name = request.namespace, request.name
         service = await self._client.get_or_none(Service, name, namespace=namespace)
         current = await self._client.get_or_none(Endpoints, name, namespace=namespace)
         if service is None:

@@ -75,7 +75,7 @@ class MirroringReconciler:
 
     async def reconcile(self, request: Request) -> None:
         """Bring the mirrored slices of an Endpoints object into their desired state."""
-        namespace, name = request
+        namespace, name = request.namespace, request.name
         labels = {SERVICE_NAME: name, MANAGED_BY: CONTROLLER_NAME}
         existing = list(await self._client.list(EndpointSlice, namespace=namespace, labels=labels))
         endpoints = await self._client.get_or_none(Endpoints, name, namespace=namespace)
