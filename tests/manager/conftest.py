@@ -27,6 +27,8 @@ FAKE_TIME = (
     "test_rendered_kinds",
     "test_composed_kinds",
     "test_sharded_operators",
+    "test_fleet",
+    "test_cluster_providers",
 )
 
 

@@ -51,6 +51,11 @@ CAPI_CLUSTER_LABEL = "cluster.x-k8s.io/cluster-name"
 CAPI_SECRET_TYPE = "cluster.x-k8s.io/secret"  # noqa: S105 - the type of a Secret, not a password
 CAPI_SUFFIX = "-kubeconfig"
 _READ = ("get", "list", "watch")
+_REFERENCES = (
+    *("exec", "auth-provider", "tokenFile"),
+    *("certificate-authority", "client-certificate", "client-key"),
+)
+"""Fields of a kubeconfig that run a program or contain the path of a file."""
 
 
 class ClusterProvider(Protocol):
@@ -116,9 +121,10 @@ class _Kubeconfigs:
             if text == before:
                 continue
             try:
-                config = from_kubeconfig(Kubeconfig.parse(text, file=origin[name]))
+                kubeconfig = Kubeconfig.parse(text, file=origin[name])
                 if not self._trusted:
-                    _require_inline(config)
+                    _require_inline(kubeconfig, origin[name])
+                config = from_kubeconfig(kubeconfig)
             except ConfigError as error:
                 logger.error(
                     "invalid kubeconfig",
@@ -129,19 +135,17 @@ class _Kubeconfigs:
         return {name: config for name, (_, config) in self._parsed.items() if config is not None}
 
 
-def _require_inline(config: ClusterConfig) -> None:
+def _require_inline(kubeconfig: Kubeconfig, origin: str) -> None:
     """Reject commands and files: who can write a Secret must not run programs or read files of this pod."""
-    pems = (config.ca, config.client_certificate, config.client_key)
-    if config.exec is not None:
-        found = "a credential plug-in (exec)"
-    elif config.token_file or any(each is not None and each.file for each in pems):
-        found = "a path of a file"
-    else:
-        return
-    raise ConfigError(
-        f"{config.source}: contains {found}; a kubeconfig in a Secret must contain the credentials "
-        "themselves, unless the provider has trusted=True"
-    )
+    context = kubeconfig.context()
+    user = kubeconfig.user_of(context)
+    fields = {**kubeconfig.cluster_of(context).data, **(user.data if user is not None else {})}
+    found = [name for name in _REFERENCES if fields.get(name)]
+    if found:
+        raise ConfigError(
+            f"{origin}: contains {', '.join(found)}; a kubeconfig in a Secret must contain the credentials "
+            "themselves, because the provider does not have trusted=True"
+        )
 
 
 class KubeconfigSecrets:

@@ -1,7 +1,7 @@
 """`ObjectFunctions`: the decorators that declare functions for the objects of a cluster.
 
 `Operator` has them for the cluster that it runs in, `Fleet` for clusters that join and leave. Each decorator
-stores a declaration; `operator_runtime` builds controllers from them.
+stores a declaration; `cluster_runtime` builds controllers from them.
 """
 
 from __future__ import annotations
