@@ -99,6 +99,15 @@ async def test_pages_and_data_have_strict_policies(browser: Browser) -> None:
         assert response.headers["Cache-Control"] == "no-store"
 
 
+async def test_unknown_paths_and_methods_are_errors(browser: Browser) -> None:
+    assert (await browser.status("/api/missing"))[0] == 404
+    status, body = await browser.status("/api/overview", "POST")
+    assert status == 405
+    assert body["error"]["message"] == "/api/overview supports GET, not POST"
+    async with browser.request("HEAD", "/api/stream") as response:
+        assert response.status == 405
+
+
 async def test_missing_files_are_not_pages(browser: Browser) -> None:
     async with browser.request("GET", "/static/chunks/missing.js") as response:
         assert response.status == 404

@@ -243,7 +243,7 @@ class Dashboard:
             raise RequestError(403, problem)
         if path.startswith("/k8s/"):
             return await self._proxy.handle(request, websocket=websocket)
-        handler = self._routes.get(("GET" if request.method == "HEAD" else request.method, path))
+        handler = self._routes.get((request.method, path))
         if handler is None:
             methods = [method for method, route in self._routes if route == path]
             if methods:
