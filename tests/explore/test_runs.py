@@ -176,3 +176,22 @@ def test_plain_functions_run_in_virtual_time() -> None:
     result = explore(make_plain_operator, [one_pair], families=["crash"], jobs=2)
     assert result.ok, [str(each.token) for each in result.violations]
     assert not result.nondeterministic
+
+
+def test_programming_errors_after_a_fault_are_found(reference) -> None:
+    def make() -> Operator:
+        operator = make_operator()
+        seen: dict[str, str] = {}
+
+        @operator.reconcile(Pair, name="values")
+        async def reconcile(pair: Pair, ctx: Context[Pair]) -> None:
+            """Rely on what an earlier call of the same process has seen."""
+            if pair.spec.value == "x":
+                seen[pair.name] = pair.spec.value
+            assert seen[pair.name] == "x"
+
+        return operator
+
+    run = run_once(make, one_pair, faults=parse_faults("crash-after@w4"), reference=reference)
+    assert [each.name for each in run.findings] == ["exception"]
+    assert "KeyError: 'a' (test_runs.py:" in run.findings[0].message

@@ -456,17 +456,22 @@ class SimulatedRun:
         info = current_reconcile.get()
         where = f" ({info.controller} {info.request})" if info is not None else ""
         self.cluster.record("log", process, f"{text}: {type(error).__name__}: {error}{where}")
-        expected = self.reference.errors if self.reference is not None else ()
-        is_unexpected = isinstance(error, PROGRAMMING_ERRORS) and type(error).__name__ not in expected
+        is_unexpected = self._is_programming_error(error)
         if is_unexpected or (self.reference is None and _is_usage_error(error)):
             self.find("exception", f"{type(error).__name__}: {error}{_location(error)}")
+
+    def _is_programming_error(self, error: BaseException) -> bool:
+        """Whether no fault explains an error."""
+        if not isinstance(error, PROGRAMMING_ERRORS) or isinstance(error, NoKindMatch):
+            return False
+        return self.reference is None or type(error).__name__ not in self.reference.errors
 
     def _process_failed(self, process: OperatorProcess, error: BaseException) -> None:
         self.cluster.record("log", process.name, f"process failed: {type(error).__name__}: {error}")
         if isinstance(error, LeadershipLost):
             return
         self.errors.append(type(error).__name__)
-        if not self.faults:
+        if not self.faults or self._is_programming_error(error):
             self.find("exception", f"the process ended: {type(error).__name__}: {error}{_location(error)}")
 
     def _loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
