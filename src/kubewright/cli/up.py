@@ -6,7 +6,6 @@ import asyncio
 import errno
 import gc
 import os
-import signal
 import tempfile
 import time
 from pathlib import Path
@@ -17,6 +16,16 @@ import click
 from .access_options import ACCESS_SETTINGS, add_access_options, read_front_proxy, split_list
 from .audit_options import add_audit_options, read_audit_options
 from .dashboard_options import serve_dashboard
+from .memory import enable_gc, trim_periodically
+from .up_workers import (
+    UpCommand,
+    check_workers,
+    connect_store,
+    serve_worker,
+    start_workers,
+    stop_on_signals,
+    use_own_files,
+)
 
 if TYPE_CHECKING:
     from kubewright.controlplane import ControlPlane
@@ -87,11 +96,19 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     return value
 
 
-@click.command("up")
+@click.command("up", cls=UpCommand)
 @click.option("--bind", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port", default=0, show_default="a free port", type=click.IntRange(0, 65535), help="Port to listen on."
 )
+@click.option(
+    "--workers",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 64),
+    help="Processes that serve requests, on one port and one store (memory: or sqlite:); Linux only.",
+)
+@click.option("--worker", type=int, hidden=True)
 @click.option("--http2", is_flag=True, help="Let clients use HTTP/2; requires the extra kubewright[http2].")
 @click.option(
     "--store",
@@ -265,13 +282,18 @@ def _run(options: dict[str, Any], started: float) -> None:
     from kubewright.apiserver.http.server import run
 
     _check_modes(options["auth"])
-    if options["run_processes"]:
-        _warn_of_processes(options)
+    is_worker = options["worker"] is not None
+    if is_worker:
+        use_own_files(options)
+    else:
+        check_workers(options)
+        if options["run_processes"]:
+            _warn_of_processes(options)
     try:
         plane = _plane(options)
     except (OSError, ValueError) as error:
         raise click.ClickException(_explain(error)) from None
-    run(lambda: _serve(plane, options, started))
+    run(lambda: serve_worker(plane, options) if is_worker else _serve(plane, options, started))
 
 
 def _warn_of_processes(options: dict[str, Any]) -> None:
@@ -347,16 +369,19 @@ def _plane(options: dict[str, Any]) -> Any:
     settings["audit"] = read_audit_options(options)
     settings["anonymous"] = options["anonymous_auth"]
     settings["service_account_key_files"] = options["service_account_key_file"]
-    settings["kubeconfig"] = options["kubeconfig"] or _default_kubeconfig(options["store"])
-    from .kubeconfig_file import check_overwrite
+    settings["shares_port"] = options["workers"] > 1
+    settings["is_worker"] = is_worker = options["worker"] is not None
+    if not is_worker:
+        settings["kubeconfig"] = options["kubeconfig"] or _default_kubeconfig(options["store"])
+        from .kubeconfig_file import check_overwrite
 
-    check_overwrite(settings["kubeconfig"])
+        check_overwrite(settings["kubeconfig"])
     settings["front_proxy"] = read_front_proxy(options)
     from kubewright.controlplane import ControlPlane
 
     def make() -> ControlPlane:
         try:
-            settings["store"] = _open_store(options)
+            settings["store"] = connect_store(options) if is_worker else _open_store(options)
             plane = ControlPlane(**settings)
             plane.server.flags = _flags(options)
             return plane
@@ -408,22 +433,16 @@ def _tls_key_pair(options: dict[str, Any]) -> tuple[Path, Path] | None:
 async def _serve(make: Any, options: dict[str, Any], started: float) -> None:
     from kubewright.storage import StorageError
 
-    from .memory import trim_periodically
-
     plane: ControlPlane = make()
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    stop = stop_on_signals()
+    workers = None
     try:
         await plane.start()
     except (StorageError, OSError, ValueError) as error:
         raise click.ClickException(_explain(error)) from None
     try:
-        gc.freeze()
-        # Deleted CRDs and closed connections are reference cycles: collect them, but rarely.
-        gc.set_threshold(20_000, 5, 4)
-        gc.enable()
+        enable_gc()
+        workers = await start_workers(plane, options)
         for source in options["applied"]:
             await _apply(plane, source, quiet=options["quiet"])
         if options["ready_file"] is not None:
@@ -437,6 +456,8 @@ async def _serve(make: Any, options: dict[str, Any], started: float) -> None:
         await stop.wait()
         trimming.cancel()
     finally:
+        if workers is not None:
+            await workers.stop()
         await plane.stop()
 
 

@@ -126,12 +126,16 @@ class ControlPlane:
         tracing_config_file: str | Path | None = None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
+        shares_port: bool = False,
+        is_worker: bool = False,
         server_options: Mapping[str, Any] | None = None,
     ) -> None:
         self.disabled_plugins = frozenset(disable_admission_plugins)
         self.enabled_plugins = frozenset(enable_admission_plugins)
         check_names(enable=self.enabled_plugins, disable=self.disabled_plugins)
-        self.storage = open_storage(store) if isinstance(store, str) else store
+        self.store = open_storage(store) if isinstance(store, str) else store
+        """The store itself; `storage` encrypts the values in it, if that is configured."""
+        self.storage = self.store
         if encryption_provider_config is not None:
             from .encryption import EncryptedStorage
 
@@ -140,7 +144,12 @@ class ControlPlane:
             auth, authorization_config, authorization_webhook_config_file
         )
         self.auth = self.authorization.modes
-        self.runs_controllers = controllers
+        self.shares_port = shares_port or is_worker
+        """Whether other processes listen on the port, too."""
+        self.is_worker = is_worker
+        """Whether another process with the same store and options writes the bootstrap objects, and runs the
+        controllers and nodes: this one only serves requests. It listens when it is ready."""
+        self.runs_controllers = controllers and not is_worker
         self.nodes = nodes
         """Number of simulated nodes, or the file that describes them; 0 runs no workload components."""
         if run_processes and nodes in (0, "0"):
@@ -313,6 +322,11 @@ class ControlPlane:
         from .metrics_api import MetricsAPI
 
         def source() -> MetricsSource:
+            if self.is_worker:
+                # Without values that a test sets, they depend only on the pods.
+                from kubewright.workloads.pod_metrics import SimulatedMetrics
+
+                return SimulatedMetrics()
             assert self.workloads is not None
             return self.workloads.metrics
 
@@ -442,7 +456,9 @@ class ControlPlane:
         self.aggregator = Aggregator(
             self.server, self.informers, self.service_resolver, lambda: self.front_proxy_client
         )
-        self.controllers.add(self.aggregator, ServiceAllocationRepair(self.server, self.informers))
+        self.controllers.add(self.aggregator)
+        if not self.is_worker:
+            self.controllers.add(ServiceAllocationRepair(self.server, self.informers))
         self._parts.append(self.aggregator)
         if self.runs_controllers:
             plugins = self.server.admission.plugins
@@ -462,11 +478,12 @@ class ControlPlane:
         """Write the APIServices and the authentication config map, then start the controllers."""
         from .aggregation.authentication_config import publish
 
-        await self.aggregator.local.write()
-        await publish(self.server, self.client_authorities, self.front_proxy)
+        if not self.is_worker:
+            await self.aggregator.local.write()
+            await publish(self.server, self.client_authorities, self.front_proxy)
         await self.controllers.start()
         self._parts.append(self.controllers)
-        if self.nodes not in (0, "0"):
+        if self.nodes not in (0, "0") and not self.is_worker:
             await self._run_workloads()
 
     async def _run_workloads(self) -> None:
@@ -504,9 +521,12 @@ class ControlPlane:
                 return
 
     async def _listen(self) -> None:
-        from kubewright.apiserver.http.server import HTTPServer
+        from kubewright.apiserver.http.server import HTTPServer, check_port
 
         assert self.port is not None
+        if self.shares_port and not self.is_worker:
+            # Otherwise the connections to another server with this option would be divided among both.
+            check_port(self.bind, self.port)
         assert self.front_proxy is not None
         self.front = HTTPServer(
             self.server,
@@ -519,6 +539,7 @@ class ControlPlane:
             tls_min_version=ssl.TLSVersion.TLSv1_3
             if self._tls_min_version == "1.3"
             else ssl.TLSVersion.TLSv1_2,
+            reuse_port=self.shares_port,
         )
         await self.front.start()
         self.port = self.front.port
@@ -558,14 +579,17 @@ class ControlPlane:
             await self._define()
             ready.definitions = self.definitions
             ready.complete(readiness.DEFINITIONS)
-            if self.port is not None:
+            if self.port is not None and not self.is_worker:
                 await self._listen()
-            await self._write_bootstrap()
+            if not self.is_worker:
+                await self._write_bootstrap()
             ready.complete(readiness.BOOTSTRAP)
             self._assemble()
             await self._control()
             ready.complete(readiness.AGGREGATION + readiness.CONTROLLERS)
-            if self.front is not None:
+            if self.port is not None and self.is_worker:
+                await self._listen()
+            elif self.front is not None:
                 if self._kubeconfig is None:
                     self._scratch = Path(tempfile.mkdtemp(prefix="kubewright-"))
                     self._kubeconfig = self._scratch / "kubeconfig"

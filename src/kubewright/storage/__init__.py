@@ -9,6 +9,8 @@
 - `local`, `keyspace`, `sorted_keys`: what memory and SQLite share.
 - `logfile`, `rows`, `high_water_mark`: the SQLite file; `backups`: backup and restore.
 - `etcd_connection`, `etcd_watch`: the parts of etcd.
+- `socket_server`, `socket_storage`: the storage of one process for other processes of the machine;
+  `socket_messages`, `shared_revision`: the parts of both.
 - `testing`: `StorageLaws`, tests of the contract for every implementation.
 """
 

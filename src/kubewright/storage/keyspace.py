@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Protocol
 
 from .contract import Compacted, FutureRevision, KeyValue, Page, StorageEvent, StorageWatch
 from .sorted_keys import SortedKeys, prefix_end
@@ -45,6 +46,18 @@ class History:
     max_bytes: int = 16 * 1024 * 1024
 
 
+class KeyspaceListener(Protocol):
+    """Receives the events of keys with a prefix, as part of the write."""
+
+    prefix: str
+
+    def offer(self, event: StorageEvent) -> None:
+        """Receive an event, which is visible to readers already."""
+
+    def close(self) -> None:
+        """Called when the keyspace is closed: unregister."""
+
+
 class KeyspaceWatch(StorageWatch):
     """A watch on a `Keyspace`."""
 
@@ -55,6 +68,7 @@ class KeyspaceWatch(StorageWatch):
         self._lagging = self._position != keyspace.revision
         self._queue: list[StorageEvent] = []
         self._reader: asyncio.Future[None] | None = None
+        self._error: Exception | None = None
         self._closed = False
 
     def offer(self, event: StorageEvent) -> None:
@@ -62,13 +76,28 @@ class KeyspaceWatch(StorageWatch):
         if self._lagging or event.revision <= self._position:
             return
         if len(self._queue) >= QUEUE_LIMIT:
-            self._position = self._queue[0].revision - 1
-            self._queue = []
-            self._lagging = True
+            self._read_log()
             return
         self._queue.append(event)
         if self._reader is not None:
             self._wake()
+
+    def _read_log(self) -> None:
+        """Drop the queue; its events are read from the log."""
+        if self._queue:
+            self._position = self._queue[0].revision - 1
+            self._queue = []
+        self._lagging = True
+
+    def restart(self) -> None:
+        """Continue from the log of a keyspace that was restored."""
+        self._read_log()
+        self._wake()
+
+    def fail(self, error: Exception) -> None:
+        """Raise `error` after the queued events."""
+        self._error = error
+        self._wake()
 
     def _wake(self) -> None:
         if self._reader is not None and not self._reader.done():
@@ -87,6 +116,8 @@ class KeyspaceWatch(StorageWatch):
                 batch, self._queue = self._queue, []
                 self._position = batch[-1].revision
                 return batch
+            if self._error is not None:
+                raise self._error
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
         raise StopAsyncIteration
@@ -119,7 +150,7 @@ class Keyspace:
         self._log: list[StorageEvent] = []
         self._history_bytes = 0
         self._marks: deque[tuple[float, int]] = deque()
-        self._watches: dict[str, dict[KeyspaceWatch, None]] = {}
+        self._watches: dict[str, dict[KeyspaceListener, None]] = {}
         self._prefix_lengths: dict[int, int] = {}
 
     def restore(
@@ -196,21 +227,25 @@ class Keyspace:
         """Raise unless the state at `revision` can be listed."""
         if revision > self.revision:
             raise FutureRevision(revision, self.revision)
-        oldest = max(self.compacted, self._list_expired)
+        oldest = self.oldest_list
         if revision and revision < oldest:
             raise Compacted(revision, oldest)
 
     def watch(self, prefix: str, revision: int) -> KeyspaceWatch:
         """See `Storage.watch`."""
         watch = KeyspaceWatch(self, prefix, revision)
-        group = self._watches.get(prefix)
-        if group is None:
-            group = self._watches[prefix] = {}
-            self._count_prefix(len(prefix), 1)
-        group[watch] = None
+        self.register(watch)
         return watch
 
-    def unregister(self, watch: KeyspaceWatch) -> None:
+    def register(self, watch: KeyspaceListener) -> None:
+        """Offer later events to a watch."""
+        group = self._watches.get(watch.prefix)
+        if group is None:
+            group = self._watches[watch.prefix] = {}
+            self._count_prefix(len(watch.prefix), 1)
+        group[watch] = None
+
+    def unregister(self, watch: KeyspaceListener) -> None:
         """Remove a closed watch."""
         group = self._watches[watch.prefix]
         del group[watch]
@@ -223,6 +258,19 @@ class Keyspace:
         for group in list(self._watches.values()):
             for watch in list(group):
                 watch.close()
+
+    def watches(self) -> list[KeyspaceWatch]:
+        """Return all watches."""
+        return [each for group in self._watches.values() for each in group if isinstance(each, KeyspaceWatch)]
+
+    @property
+    def oldest_list(self) -> int:
+        """The oldest revision that can be listed."""
+        return max(self.compacted, self._list_expired)
+
+    def expire_lists(self, revision: int) -> None:
+        """Reject lists at a revision before this one."""
+        self._list_expired = max(self._list_expired, revision)
 
     def _count_prefix(self, length: int, change: int) -> None:
         """Count the watched prefixes of a length."""

@@ -62,6 +62,11 @@ class LocalStorage(Storage):
         self._pending: dict[str, list[asyncio.Future[None]]] = {}
         self._opened = False
 
+    @property
+    def keyspace(self) -> Keyspace:
+        """The visible state."""
+        return self._keyspace
+
     @abstractmethod
     async def _commit(self, event: StorageEvent, expires: float | None) -> None:
         """Make a change durable and apply it; its revision is from `_next_revision`."""

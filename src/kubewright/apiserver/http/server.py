@@ -88,6 +88,7 @@ class HTTPSettings(TypedDict, total=False):
     max_unsent_bytes: int
     http2: bool
     tls_min_version: ssl.TLSVersion
+    reuse_port: bool
 
 
 class HTTPServer:
@@ -109,11 +110,13 @@ class HTTPServer:
         max_unsent_bytes: int = MAX_UNSENT_BYTES,
         http2: bool = False,
         tls_min_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2,
+        reuse_port: bool = False,
     ) -> None:
         """`body_grace`: seconds after which bodies must arrive at a minimum rate. `stall_timeout`: seconds in
         which a client must read the next part of a long response. `max_unsent_bytes`: limit of all long
         responses that clients have not read yet; above it, requests get 429. `http2`: whether clients can
-        negotiate HTTP/2; it needs the extra `kubewright[http2]`."""
+        negotiate HTTP/2; it needs the extra `kubewright[http2]`. `reuse_port`: whether other processes of
+        this user can listen on the port, too (SO_REUSEPORT)."""
         self.server = server
         self.host = host
         self.port = port
@@ -141,6 +144,7 @@ class HTTPServer:
             require_http2()
         self.http2 = http2
         self._tls_min_version = tls_min_version
+        self._reuse_port = reuse_port or None
         self.http2_connections: set[HTTP2Connection] = set()
         self._listener: Listener | None = None
         self._context: ssl.SSLContext | None = None
@@ -235,12 +239,16 @@ class HTTPServer:
         )
         try:
             self._sockets = await loop.create_server(
-                listener, self.host, self.port, ssl=context, backlog=4096, ssl_handshake_timeout=30.0
+                listener,
+                self.host,
+                self.port,
+                ssl=context,
+                backlog=4096,
+                ssl_handshake_timeout=30.0,
+                reuse_port=self._reuse_port,
             )
         except OSError as error:
-            # asyncio repeats the address before the reason
-            why = (error.strerror or str(error)).rpartition(": ")[2]
-            raise OSError(error.errno, f"cannot listen on {self.host}:{self.port}: {why}") from error
+            raise _explain_listen_error(error, self.host, self.port) from error
         self.port = self._sockets.sockets[0].getsockname()[1]
         if self.certificate.files is not None:
             self._reloading = asyncio.create_task(self._reload_certificate_regularly())
@@ -469,6 +477,25 @@ async def serve(server: APIServer, **settings: Unpack[HTTPSettings]) -> AsyncIte
         https.stop_listening()
         await server.stop()
         await https.stop(1.0)
+
+
+def check_port(host: str, port: int) -> None:
+    """Raise `OSError` if another process listens on a port, even with SO_REUSEPORT."""
+    if not port:
+        return
+    for family, type_, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        with socket.socket(family, type_, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(address)
+            except OSError as error:
+                raise _explain_listen_error(error, host, port) from error
+
+
+def _explain_listen_error(error: OSError, host: str, port: int) -> OSError:
+    # asyncio repeats the address before the reason
+    why = (error.strerror or str(error)).rpartition(": ")[2]
+    return OSError(error.errno, f"cannot listen on {host}:{port}: {why.lower()}")
 
 
 def free_port(host: str = "127.0.0.1") -> int:

@@ -1,0 +1,134 @@
+"""`--workers` of `kubewright up`: the processes that share the port and the store."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .memory import enable_gc, trim_periodically
+
+if TYPE_CHECKING:
+    from kubewright.controlplane import ControlPlane
+    from kubewright.controlplane.workers import Workers
+    from kubewright.storage.socket_storage import SocketStorage
+
+
+class UpCommand(click.Command):
+    """A command that keeps its arguments, to start workers with them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the arguments in `ctx.obj`."""
+        ctx.obj = tuple(args)
+        return super().parse_args(ctx, args)
+
+
+def check_workers(options: dict[str, Any]) -> None:
+    """Raise `click.UsageError` if the other options do not allow several processes."""
+    if options["workers"] == 1:
+        return
+    if sys.platform != "linux":
+        raise click.UsageError("--workers requires Linux: other systems do not divide connections evenly")
+    if not options["store"].startswith(("memory:", "sqlite:")):
+        raise click.UsageError(
+            "--workers requires --store memory: or sqlite:PATH; on etcd, start several servers instead"
+        )
+
+
+async def start_workers(plane: ControlPlane, options: dict[str, Any]) -> Workers | None:
+    """Start the workers of a control plane; raises `click.ClickException`."""
+    if options["workers"] == 1:
+        return None
+    from kubewright.controlplane.workers import WorkerFailed, Workers
+    from kubewright.storage.local import LocalStorage
+
+    assert isinstance(plane.store, LocalStorage)
+    arguments: tuple[str, ...] = click.get_current_context().obj
+
+    def command(number: int) -> list[str]:
+        # -P: modules in the current directory do not take the place of installed ones.
+        start = (sys.executable, "-P", "-m", "kubewright.cli", "up")
+        return [*start, *arguments, "--port", str(plane.port), "--worker", str(number)]
+
+    def report(number: int, code: int) -> None:
+        click.echo(f"Warning: worker {number} exited with code {code}; starting it again", err=True)
+
+    workers = Workers(plane.store, options["workers"] - 1, command, on_exit=report)
+    try:
+        await workers.start()
+    except WorkerFailed as error:
+        await workers.stop()
+        raise click.ClickException(str(error)) from None
+    return workers
+
+
+def connect_store(options: dict[str, Any]) -> SocketStorage:
+    """Return the store of a worker, which another process owns."""
+    from kubewright.controlplane.workers import SOCKET_VARIABLE
+    from kubewright.storage.socket_storage import SocketStorage
+
+    path = os.environ.get(SOCKET_VARIABLE)
+    if not path:
+        raise click.UsageError("--worker is for processes that --workers starts")
+    return SocketStorage(path)
+
+
+def use_own_files(options: dict[str, Any]) -> None:
+    """Change the options of a worker so that no two processes write, and rotate, the same file.
+
+    `audit.log` is `audit-worker-1.log` in worker 1.
+    """
+    path = options["audit_log_path"]
+    if path and path != "-":
+        file = Path(path)
+        options["audit_log_path"] = str(
+            file.with_name(f"{file.stem}-worker-{options['worker']}{file.suffix}")
+        )
+
+
+async def serve_worker(create: Callable[[], ControlPlane], options: dict[str, Any]) -> None:
+    """Serve requests until a signal, or until the process that owns the store has ended."""
+    from kubewright.controlplane.workers import READY
+    from kubewright.storage import StorageError
+    from kubewright.storage.socket_storage import SocketStorage
+
+    plane = create()
+    assert isinstance(plane.store, SocketStorage)
+    stop = stop_on_signals()
+    lost: list[StorageError] = []
+
+    def end(error: StorageError) -> None:
+        lost.append(error)
+        stop.set()
+
+    plane.store.on_lost = end
+    try:
+        await plane.start()
+    except (StorageError, OSError, ValueError) as error:
+        raise click.ClickException(f"worker {options['worker']}: {error}") from None
+    try:
+        enable_gc()
+        sys.stdout.buffer.write(READY)
+        sys.stdout.buffer.flush()
+        trimming = asyncio.create_task(trim_periodically(lambda: plane.server.dispatcher.revision))
+        await stop.wait()
+        trimming.cancel()
+    finally:
+        await plane.stop()
+    if lost:
+        raise click.ClickException(f"worker {options['worker']}: {lost[0]}")
+
+
+def stop_on_signals() -> asyncio.Event:
+    """Return an event that SIGINT and SIGTERM set."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    return stop
