@@ -92,5 +92,5 @@ class Planted:
     finding: str
     """Part of the text of the violation that is expected."""
     except_families: Sequence[str] = ()
-    """Families that find another bug in both: a paused leader continues with a write to an external system,
-    which only a fencing token would prevent."""
+    """Families that find another bug in both: a paused leader continues with an unconditional write, which
+    only a precondition or, in external systems, a fencing token prevents."""

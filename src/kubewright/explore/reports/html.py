@@ -24,6 +24,8 @@ table { border-collapse: collapse; width: 100%; margin: .5rem 0 1rem }
 th, td { text-align: left; vertical-align: top; padding: .2rem .6rem; border-bottom: 1px solid var(--line) }
 td.number, th.number { text-align: right }
 code, pre, .timeline td { font: 13px/1.45 ui-monospace, monospace; overflow-wrap: anywhere }
+.timeline td:nth-child(-n+2) { white-space: nowrap }
+.timeline th:nth-child(n+3) { width: 29% }
 pre { padding: .6rem .8rem; border: 1px solid var(--line); border-radius: 6px; overflow-x: auto }
 section { border: 1px solid var(--line); border-radius: 8px; padding: 0 1rem 1rem; margin: 1.5rem 0 }
 .graphs { display: flex; gap: 2rem; flex-wrap: wrap }
