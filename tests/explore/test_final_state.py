@@ -1,0 +1,97 @@
+"""Normalised final states: what may differ between runs, and what may not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kubewright.explore.final_state import differences, normalise
+from kubewright.explore.state import StateRecorder
+
+
+def state_of(*objects: dict[str, Any]):
+    recorder = StateRecorder()
+    for number, each in enumerate(objects, 1):
+        metadata = each["metadata"]
+        key = f"/registry/{each['kind'].lower()}s/{metadata.get('namespace', '')}/{metadata['name']}"
+        recorder.put(key, json.dumps(each).encode(), create_revision=number, revision=number)
+    return normalise(recorder.snapshot(time=0.0))
+
+
+def config_map(name: str = "a", **data: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "default", "uid": "1", "resourceVersion": "7", "generation": 2}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def generated(suffix: str, reference: str) -> list[dict[str, Any]]:
+    """A Job with a generated name, and a ConfigMap that refers to it."""
+    metadata = {"name": f"run-{suffix}", "generateName": "run-", "namespace": "default"}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
+    return [job, config_map(job=reference)]
+
+
+def test_volatile_fields_do_not_matter() -> None:
+    one, other = config_map(), config_map()
+    other["metadata"].update(uid="2", resourceVersion="9", generation=5)
+    one["status"] = {
+        "observedGeneration": 2,
+        "at": "2030-01-01T00:00:00Z",
+        "id": f"{'0' * 8}-0000-4000-8000-{'0' * 12}",
+    }
+    other["status"] = {
+        "observedGeneration": 5,
+        "at": "2030-01-02T00:00:00Z",
+        "id": f"{'1' * 8}-0000-4000-8000-{'1' * 12}",
+    }
+    assert differences(state_of(one), state_of(other)) == []
+    other["status"]["observedGeneration"] = 4
+    (found,) = differences(state_of(one), state_of(other))
+    assert str(found) == "ConfigMap default/a: status.observedGeneration is 'old' instead of 'current'"
+
+
+def test_generated_names_and_references_to_them_do_not_matter() -> None:
+    one = state_of(*generated("abcde", "run-abcde"))
+    assert differences(one, state_of(*generated("vwxyz", "run-vwxyz"))) == []
+    (found,) = differences(one, state_of(*generated("vwxyz", "other")))
+    assert str(found) == "ConfigMap default/a: data.job is 'other' instead of 'run-*'"
+    doubled = state_of(*generated("vwxyz", "run-vwxyz"), generated("bcdfg", "")[0])
+    (found,) = differences(one, doubled)
+    assert str(found) == "Job.batch default/run-*: 2 objects instead of 1"
+
+
+def test_allocated_addresses_do_not_matter() -> None:
+    def service(address: str) -> list[dict[str, Any]]:
+        metadata = {"name": "web", "namespace": "default"}
+        spec = {"clusterIP": address, "clusterIPs": [address], "ports": [{"port": 80, "nodePort": 30001}]}
+        return [
+            {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec},
+            config_map(url=f"http://{address}:80"),
+        ]
+
+    assert differences(state_of(*service("10.0.0.7")), state_of(*service("10.0.0.70"))) == []
+
+
+def test_missing_and_additional_objects_are_reported() -> None:
+    texts = [str(each) for each in differences(state_of(config_map("a")), state_of(config_map("b")))]
+    assert texts == [
+        "ConfigMap default/a does not exist",
+        "ConfigMap default/b exists, and not in the reference run",
+    ]
+
+
+def test_values_of_secrets_are_not_compared() -> None:
+    def secret(**data: str) -> dict[str, Any]:
+        return {**config_map(**data), "kind": "Secret"}
+
+    assert differences(state_of(secret(password="eA==")), state_of(secret(password="eQ=="))) == []
+    assert differences(state_of(secret(password="eA==")), state_of(secret(token="eA==")))
+
+
+@pytest.mark.parametrize("rule", ["ConfigMap", "ConfigMap:data.at", "data.at", "data", "Config*:data.*"])
+def test_tolerances(rule: str) -> None:
+    one, other = state_of(config_map(at="1")), state_of(config_map(at="2"))
+    assert differences(one, other)
+    assert differences(one, other, [rule]) == []
+    assert differences(one, other, ["Secret", "ConfigMap:data.other", "spec"])
