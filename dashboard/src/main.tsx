@@ -264,7 +264,7 @@ function App() {
       </div>
       {paletteOpen.value && <Palette close={() => (paletteOpen.value = false)} />}
       {shortcutsOpen.value && (
-        <Dialog title="Keyboard shortcuts" close={() => (shortcutsOpen.value = false)}>
+        <Dialog wide title="Keyboard shortcuts" close={() => (shortcutsOpen.value = false)}>
           <div class="shortcuts">
             {SHORTCUTS.map(([section, entries]) => (
               <section key={section}>
