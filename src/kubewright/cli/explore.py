@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--command",
     metavar="COMMAND",
-    help="Explore a program, such as 'kopf run operator.py', instead of an operator of Kubewright.",
+    help="Explore a program, such as 'kopf run shop.py', instead of an operator of Kubewright.",
 )
 @click.option(
     "--quiet-seconds", default=2.0, show_default=True, help="Idle time after which a program has converged."
@@ -93,7 +93,7 @@ def explore_command(
       kubewright explore shop:operator --scenario resize.yaml --family crash --family stale
       kubewright explore shop:operator --scenario resize.yaml --replay 'resize?faults=crash-after@w3'
       kubewright explore shop:operator --scenario resize.yaml --specs
-      kubewright explore --command 'kopf run operator.py' --scenario create.yaml --budget-seconds 300
+      kubewright explore --command 'kopf run shop.py' --scenario create.yaml --budget-seconds 300
     """
     from kubewright.explore.explorer import Budget, ExplorationError, explore
     from kubewright.explore.factories import FactoryError, ModuleFactory

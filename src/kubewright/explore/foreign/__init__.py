@@ -1,6 +1,6 @@
 """Exploration of operators that are programs of their own: kopf, kubernetes_asyncio, Go.
 
-    result = asyncio.run(explore_command("kopf run operator.py", scenarios))
+    result = asyncio.run(explore_command("kopf run shop.py", scenarios))
 
 The program runs as a process in real time, against an embedded control plane over TLS. What needs no control
 of its event loop is explored: kill -9 before and after each recorded write, and what an API server can do to

@@ -168,9 +168,11 @@ class _ForeignRun:
         return steps.descriptions
 
     async def settle(self) -> None:
-        """Wait until the program is idle."""
+        """Wait until the program is idle; after a restart, first until it watches again."""
         deadline = self.loop.time() + self.options.wait_timeout
-        while self._idle_seconds() < self.options.quiet_seconds or not self.process.is_running:
+        if not self.injector.is_watching:
+            deadline += self.options.start_timeout
+        while not self._is_idle():
             if self.loop.time() > deadline:
                 self.find(
                     "convergence",
@@ -202,6 +204,10 @@ class _ForeignRun:
             number = max(len(self.injector.trace.events) - 1, 0)
             self.findings.append(Finding(name, message, self.loop.time(), number))
             self.injector.record("error", "", f"{name}: {message}")
+
+    def _is_idle(self) -> bool:
+        is_ready = self.process.is_running and self.injector.is_watching
+        return is_ready and self._idle_seconds() >= self.options.quiet_seconds
 
     def _idle_seconds(self) -> float:
         return self.loop.time() - max(self.changed_at, self.injector.last_request)

@@ -66,6 +66,8 @@ class FaultInjector:
         self.plan: Mapping[str, Fault] = {}
         self.watches = 0
         """Number of watches that were started."""
+        self.is_watching = False
+        """Whether the program has started a watch since it was killed the last time."""
         self.last_request = 0.0
         """Time of the event loop of the last request that is a point."""
         self._handle = handle
@@ -186,6 +188,7 @@ class FaultInjector:
 
     def _crash(self) -> None:
         self.record("crash", self._process.name, "killed")
+        self.is_watching = False
         self._process.kill()
 
     def _allow_stale(self, request: HTTPRequest, info: RequestInfo) -> None:
@@ -208,6 +211,7 @@ class FaultInjector:
         response = await self._handle(request)
         event.status, event.ended = response.status, 1
         self.watches += 1
+        self.is_watching = True
         if response.stream is not None:
             resource = f"{info.resource}.{info.group}" if info.group else info.resource
             is_json = "json" in response.content_type

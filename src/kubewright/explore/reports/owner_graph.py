@@ -17,11 +17,16 @@ MAX_CHILDREN = 12
 
 
 def owner_graph(
-    state: ClusterState, *, compared_with: ClusterState | None = None, is_after: bool = True
+    state: ClusterState,
+    *,
+    compared_with: ClusterState | None = None,
+    is_after: bool = True,
+    is_same_run: bool = True,
 ) -> list[OwnerNode]:
     """Return the objects of a state as trees.
 
-    With `compared_with`, differences to that state are marked; `is_after` is whether it is the earlier one.
+    With `compared_with`, differences to that state are marked; `is_after` is whether it is the earlier one,
+    and `is_same_run` whether UIDs can be compared.
     """
     other = compared_with.objects if compared_with is not None else None
     shown: set[str] = set()
@@ -30,7 +35,7 @@ def owner_graph(
         shown.add(obj.storage_key)
         children = [each for each in state.children_of(obj) if each.storage_key not in shown]
         shown.update(each.storage_key for each in children[MAX_CHILDREN:])
-        change, note = _difference(obj, other, is_after=is_after)
+        change, note = _difference(obj, other, is_after=is_after, is_same_run=is_same_run)
         notes = [each for each in (note, _condition_of(obj, state)) if each]
         return OwnerNode(text=str(obj), change=change, note=", ".join(notes), children=nodes(children))
 
@@ -44,7 +49,7 @@ def owner_graph(
 
 
 def _difference(
-    obj: StateObject, others: Any, *, is_after: bool
+    obj: StateObject, others: Any, *, is_after: bool, is_same_run: bool
 ) -> tuple[Literal["", "added", "removed", "changed"], str]:
     if others is None:
         return "", ""
@@ -53,10 +58,10 @@ def _difference(
         return ("added", "") if is_after else ("removed", "")
     if not is_after:
         return "", ""
-    if other.uid != obj.uid:
+    if is_same_run and other.uid != obj.uid:
         return "changed", "created again"
     parts = [name for name in ("spec", "data", "status") if other.data.get(name) != obj.data.get(name)]
-    if other.owner_references != obj.owner_references:
+    if is_same_run and other.owner_references != obj.owner_references:
         parts.append("owners")
     return ("changed", f"other {' and '.join(parts)}") if parts else ("", "")
 

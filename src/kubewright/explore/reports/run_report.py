@@ -53,7 +53,9 @@ def describe_run(
         timeline=timeline_of(run.trace, until=until),
         before=owner_graph(before, compared_with=after, is_after=False) if before is not None else [],
         before_title=title,
-        after=owner_graph(after, compared_with=before) if after is not None else [],
+        after=owner_graph(after, compared_with=before, is_same_run=expected is None)
+        if after is not None
+        else [],
         replay=replay,
         test=test,
         count=count,
