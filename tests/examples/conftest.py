@@ -43,6 +43,7 @@ for example in (
     "autoscaler",
     "cloud_provider",
     "cronjob",
+    "fleet",
     "foo",
     "guestbook",
     "memcached",

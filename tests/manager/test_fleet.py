@@ -430,6 +430,37 @@ async def test_leadership_and_failing_provider(planes: Planes, eventually: Event
         await waiting
 
 
+async def test_shards_of_a_fleet(planes: Planes, eventually: Eventually) -> None:
+    """Replicas share the objects of all clusters; when a replica stops, the other takes over."""
+    seen: dict[str, set[int]] = {}
+
+    def make(number: int) -> Operator:
+        operator = Operator("sharded")
+        fleet = operator.fleet(ClusterMap({name: planes.member(name) for name in ("east", "west")}))
+
+        @fleet.reconcile(Site)
+        async def reconcile(site: Site, request: Request) -> None:
+            seen.setdefault(str(request), set()).add(number)
+
+        return operator
+
+    async with run_operator(make(0), planes.hub, shards=True) as manager:
+        async with run_operator(make(1), planes.hub, shards=True) as other:
+            members = [each.elector for each in (manager, other)]
+            await eventually(lambda: [len(each.owned) for each in members] == [128, 128])  # type: ignore[union-attr]
+            for name in ("east", "west"):
+                for index in range(8):
+                    await create_site(planes.clients[name], eventually, f"s{index}")
+            await eventually(lambda: len(seen) == 16)
+            assert all(len(replicas) == 1 for replicas in seen.values())
+            assert {number for replicas in seen.values() for number in replicas} == {0, 1}
+        await eventually(lambda: all(0 in replicas for replicas in seen.values()))
+        clusters = fleet_of(manager)
+        assert len(clusters.managers) == 2
+        registered = len(members[0].on_gain)  # type: ignore[union-attr]
+        assert registered == 2, "one controller for each cluster"
+
+
 async def test_permissions() -> None:
     """The manifests have the rules for the operator's cluster; `roles` returns those for the others."""
     operator = Operator("rules")
