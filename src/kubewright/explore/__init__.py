@@ -17,6 +17,8 @@ Scenarios and what must hold:
 Runs:
 
 - `run`: `run_once`, one run of a scenario with planned faults, and what it violated
+- `run_result`: `Run`, the result of a run, and its `Finding`s
+- `aligned_steps`: steps at the times of the reference run
 - `loop`: `VirtualLoop`, the event loop with virtual time and simulated processes
 - `determinism`: clocks and randomness that depend on the seed only
 - `cluster`: `SimulatedCluster`, the control plane and the processes of the operator

@@ -30,9 +30,9 @@ from .programs import WorkloadControllers as WorkloadControllers
 from .replay import Replay as Replay
 from .replay import ReplayError as ReplayError
 from .replay import RunToken as RunToken
-from .run import Finding as Finding
-from .run import Run as Run
 from .run import run_once as run_once
+from .run_result import Finding as Finding
+from .run_result import Run as Run
 from .scenario_files import ScenarioError as ScenarioError
 from .scenario_files import load_scenarios as load_scenarios
 from .scenarios import Scenario as Scenario

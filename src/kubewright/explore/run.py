@@ -24,7 +24,6 @@ import gc
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError
@@ -35,15 +34,17 @@ from kubewright.controller.request import TemporaryError, TerminalError
 from kubewright.manager import Operator
 from kubewright.manager.leader_election import LeadershipLost
 
+from .aligned_steps import AlignedSteps
 from .cluster import RunLimit, SimulatedCluster
 from .determinism import deterministic
 from .external import deactivate
 from .factories import OperatorPool
 from .faults import Fault, plan_of
-from .final_state import NormalisedState, differences, normalise
+from .final_state import differences, normalise
 from .loop import PROCESS, Livelock, VirtualLoop
+from .run_result import Finding, Run
 from .scenarios import Scenario
-from .steps import ClientSteps, Steps, seconds
+from .steps import Steps
 from .trace import Trace
 
 if TYPE_CHECKING:
@@ -67,119 +68,6 @@ PROGRAMMING_ERRORS = (
     TypeError,
 )
 """Exceptions that no fault explains, unless the reference run raises them too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What a run violated: the name of an invariant or of a check, and what was wrong."""
-
-    name: str
-    message: str
-    time: float = 0.0
-    event: int = 0
-    """Number of the last event of the trace at that time."""
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.message}"
-
-
-@dataclass(slots=True, kw_only=True)
-class Run:
-    """The result of a run."""
-
-    scenario: str
-    seed: int
-    faults: tuple[Fault, ...] = ()
-    skipped_steps: tuple[int, ...] = ()
-    replicas: int = 1
-    findings: list[Finding] = field(default_factory=list)
-    trace: Trace = field(default_factory=Trace)
-    final_state: NormalisedState = field(default_factory=dict)
-    step_ends: list[float] = field(default_factory=list)
-    """Virtual time at which each step ended."""
-    steps: list[str] = field(default_factory=list)
-    """Descriptions of the steps."""
-    end: float = 0.0
-    """Virtual time at which the run ended."""
-    converged_at: float = 0.0
-    """Virtual time of the last change before the quiet period."""
-    writes: int = 0
-    requests: int = 0
-    switches: int = 0
-    """Task switches."""
-    errors: list[str] = field(default_factory=list)
-    """Types of the exceptions that were logged."""
-    cpu_seconds: float = 0.0
-    uses_threads: bool = False
-    """Whether the operator has plain functions, which run in threads."""
-    state: ClusterState | None = None
-    """The final state, with the earlier ones; without requests if the run was in another Python process."""
-    state_at_fault: ClusterState | None = None
-    """The state before the first fault."""
-    lines: dict[str, list[int]] = field(default_factory=dict)
-    """Executed lines of the operator by file, if they were recorded."""
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing was violated."""
-        return not self.findings
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the fields for another Python process; the chain of earlier states becomes a list."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        states = [] if self.state is None else [self.state, *self.state.earlier()]
-        values["state"] = [_transferable(each) for each in states]
-        if self.state_at_fault is not None:
-            values["state_at_fault"] = _transferable(self.state_at_fault)
-        return values
-
-    def __setstate__(self, values: dict[str, Any]) -> None:
-        """Set the fields of a run of another Python process."""
-        state = None
-        for each in reversed(values["state"]):
-            state = replace(each, previous=state)
-        for name, value in {**values, "state": state}.items():
-            setattr(self, name, value)
-
-    def add(self, name: str, message: str) -> None:
-        """Add a finding."""
-        self.findings.append(Finding(name, message, self.end, max(len(self.trace) - 1, 0)))
-
-
-def _transferable(state: ClusterState) -> ClusterState:
-    """Return a state without references to other states, requests and rules."""
-    return replace(state, previous=None, converged=None, declared=(), _requests=(), _request_count=0)
-
-
-class _AlignedSteps(ClientSteps):
-    """Steps whose `advance` ends at the same virtual time as in the reference run.
-
-    A fault that delays a step would otherwise shift everything that follows, and an operator that acts on
-    times would end in another state for no reason.
-    """
-
-    def __init__(self, client: Any, reference: Run | None, **options: Any) -> None:
-        super().__init__(client, **options)
-        self._reference = reference
-        self.ends: list[float] = []
-
-    async def advance(self, duration: float | str) -> None:
-        """Let virtual time pass."""
-        number = self.count
-        ends = self._reference.step_ends if self._reference is not None else []
-        loop = asyncio.get_running_loop()
-        delay = seconds(duration)
-        if self._begin(f"advance {duration if isinstance(duration, str) else f'{delay:g}s'}"):
-            until = ends[number] if number < len(ends) else loop.time() + delay
-            await asyncio.sleep(max(until - loop.time(), 0.0))
-
-    def _begin(self, description: str) -> bool:
-        self._end_last()
-        return super()._begin(description)
-
-    def _end_last(self) -> None:
-        if self.count > len(self.ends):
-            self.ends.append(asyncio.get_running_loop().time())
 
 
 class _ErrorHandler(logging.Handler):
@@ -226,7 +114,7 @@ class SimulatedRun:
         self._old_factory = old_factory
         self.loop: VirtualLoop
         self.cluster: SimulatedCluster
-        self._steps: _AlignedSteps
+        self._steps: AlignedSteps
         self._limit: asyncio.Future[None]
         self._converged_at = 0.0
         self._cpu = 0.0
@@ -297,7 +185,7 @@ class SimulatedRun:
         else:
             cluster.max_requests = 20_000
             self.loop.max_steps = self.loop.step + 20_000_000
-        self._steps = _AlignedSteps(cluster.client, reference, skip=self.skip, on_step=self._on_step)
+        self._steps = AlignedSteps(cluster.client, reference, skip=self.skip, on_step=self._on_step)
         cluster.start_processes()
         await asyncio.sleep(START_SECONDS)
         if await self._until_limit(self._do_steps()):
@@ -323,7 +211,7 @@ class SimulatedRun:
             self.find("scenario", f"{step}: {type(error).__name__}: {error}")
             if self.reference is None:
                 raise
-        self._steps._end_last()
+        self._steps.end_last()
 
     async def _settle(self) -> None:
         """Wait until the state no longer changes and, after a fault, equals that of the reference run."""
