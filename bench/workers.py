@@ -26,6 +26,8 @@ from bench.controlplane import control_plane, define
 
 CONNECTIONS = 64
 """The kernel assigns connections to processes at random; with few of them the shares differ a lot."""
+PARALLEL = 12
+WRITERS = 15
 GETS = 4_000
 CREATES = 1_600
 EVENTS = 150
@@ -55,7 +57,7 @@ async def _measure(server: Server, operations: int, load: Callable[[], Awaitable
 
 
 @contextlib.asynccontextmanager
-async def _connections(server: Server) -> AsyncIterator[list[Connection]]:
+async def _connections(server: Server, count: int = CONNECTIONS) -> AsyncIterator[list[Connection]]:
     """Sessions with one connection each."""
     connector = server.session.connector
     assert isinstance(connector, aiohttp.TCPConnector)
@@ -67,14 +69,17 @@ async def _connections(server: Server) -> AsyncIterator[list[Connection]]:
                     timeout=aiohttp.ClientTimeout(total=None),
                 )
             )
-            for _ in range(CONNECTIONS)
+            for _ in range(count)
         ]
 
 
 async def _requests(
-    connections: list[Connection], count: int, one: Callable[[Connection, int], Awaitable[object]]
+    connections: list[Connection],
+    count: int,
+    one: Callable[[Connection, int], Awaitable[object]],
+    parallel: int,
 ) -> None:
-    """Divide requests among all connections, a few connections at a time."""
+    """Divide requests among all connections, of which `parallel` are used at the same time."""
     share = count // len(connections)
     rest = iter(range(len(connections)))
 
@@ -83,7 +88,7 @@ async def _requests(
             for step in range(share):
                 await one(connections[number], number * share + step)
 
-    await asyncio.gather(*(work() for _ in range(16)))
+    await asyncio.gather(*(work() for _ in range(parallel)))
 
 
 async def _loads(workers: int) -> dict[str, Cost]:
@@ -105,12 +110,16 @@ async def _loads(workers: int) -> dict[str, Cost]:
                 assert response.status == 201
                 await response.read()
 
+        # As many requests at the same time per process: each process is as busy as a single one.
+        parallel = PARALLEL * workers
         created = 0
-        await _requests(connections, CONNECTIONS * 4, get)
-        costs["get"] = await _measure(server, GETS, lambda: _requests(connections, GETS, get))
-        await _requests(connections, CONNECTIONS * 2, create)
+        await _requests(connections, CONNECTIONS * 4, get, parallel)
+        costs["get"] = await _measure(server, GETS, lambda: _requests(connections, GETS, get, parallel))
+        await _requests(connections, CONNECTIONS * 2, create, parallel)
         created = 1
-        costs["create"] = await _measure(server, CREATES, lambda: _requests(connections, CREATES, create))
+        costs["create"] = await _measure(
+            server, CREATES, lambda: _requests(connections, CREATES, create, parallel)
+        )
         costs["watch"] = await _fan_out(server, connections)
     return costs
 
@@ -121,16 +130,22 @@ async def _fan_out(server: Server, connections: list[Connection]) -> Cost:
     url = f"{server.url}{BASE}?watch=1&resourceVersion={version}"
     async with contextlib.AsyncExitStack() as stack:
         watches = [await stack.enter_async_context(each.get(url)) for each in connections]
+        writers = await stack.enter_async_context(_connections(server, WRITERS))
 
         async def read(watch: aiohttp.ClientResponse) -> None:
             seen = 0
             while seen < EVENTS:
                 seen += (await watch.content.readany()).count(b"\n")
 
+        async def write(connection: Connection, number: int) -> None:
+            body = json.dumps(widget(f"e-{number}", 1000)).encode()
+            async with connection.post(server.url + BASE, data=body, headers=JSON) as response:
+                assert response.status == 201
+                await response.read()
+
         async def load() -> None:
             reading = [asyncio.create_task(read(watch)) for watch in watches]
-            for number in range(EVENTS):
-                await server.request("POST", BASE, widget(f"e-{number}", 1000), status=201)
+            await _requests(writers, EVENTS, write, 1)
             await asyncio.gather(*reading)
 
         return await _measure(server, EVENTS * len(watches), load)

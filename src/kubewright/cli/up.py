@@ -442,7 +442,7 @@ async def _serve(make: Any, options: dict[str, Any], started: float) -> None:
         raise click.ClickException(_explain(error)) from None
     try:
         enable_gc()
-        workers = await start_workers(plane, options)
+        workers = await start_workers(plane, options, stop)
         for source in options["applied"]:
             await _apply(plane, source, quiet=options["quiet"])
         if options["ready_file"] is not None:

@@ -41,8 +41,8 @@ def check_workers(options: dict[str, Any]) -> None:
         )
 
 
-async def start_workers(plane: ControlPlane, options: dict[str, Any]) -> Workers | None:
-    """Start the workers of a control plane; raises `click.ClickException`."""
+async def start_workers(plane: ControlPlane, options: dict[str, Any], stop: asyncio.Event) -> Workers | None:
+    """Start the workers of a control plane; raises `click.ClickException`. Returns early if `stop` is set."""
     if options["workers"] == 1:
         return None
     from kubewright.controlplane.workers import WorkerFailed, Workers
@@ -60,11 +60,17 @@ async def start_workers(plane: ControlPlane, options: dict[str, Any]) -> Workers
         click.echo(f"Warning: worker {number} exited with code {code}; starting it again", err=True)
 
     workers = Workers(plane.store, options["workers"] - 1, command, on_exit=report)
+    starting, stopping = asyncio.create_task(workers.start()), asyncio.create_task(stop.wait())
     try:
-        await workers.start()
+        await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            await starting
     except WorkerFailed as error:
         await workers.stop()
         raise click.ClickException(str(error)) from None
+    finally:
+        starting.cancel()
+        stopping.cancel()
     return workers
 
 
