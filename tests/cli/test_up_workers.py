@@ -244,15 +244,19 @@ async def test_data_survives_a_restart_and_workers_end_with_the_owner(server: Se
         while not server.workers():
             await asyncio.sleep(0.05)
     workers = server.workers()
+    created = [
+        (await server.request("POST", CONFIG_MAPS, _config_map(f"durable-{number}")))[1]
+        for number in range(CONNECTIONS)
+    ]
     server.stop()
     assert server.process.returncode == 0
     assert not any(b"--worker\0" in _command_line(each) for each in workers)
     again = Server(server.directory)
     try:
         (worker,) = again.workers()
-        for number in range(CONNECTIONS):
-            path = f"/apis/example.com/v1/namespaces/default/toys/t-{number}"
-            assert (await again.request("GET", path))[0] == 200
+        for obj in created:
+            path = f"{CONFIG_MAPS}/{obj['metadata']['name']}"
+            assert await again.request("GET", path) == (200, obj)
     finally:
         again.process.kill()
         again.process.wait()
