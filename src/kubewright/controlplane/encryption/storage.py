@@ -43,6 +43,7 @@ class EncryptedStorage(Storage):
         self.rules = rules
         self.shares_values = inner.shares_values
         self.manages_compaction = inner.manages_compaction
+        self.is_shared = inner.is_shared
         self._resource_of = resource_of
         self._stale: dict[str, int] = {}
         """Keys whose value another provider or key than the first has encrypted, with their revision."""
