@@ -53,7 +53,7 @@ demo: $(VENV)/.run-ready ## Run an operator and its pods on the embedded control
 	$(BIN)/python examples/demo.py
 
 bench: $(VENV)/.dev-ready ## Measure CPU per operation; `make bench scale` shows how costs grow
-	$(BIN)/python -m bench $(filter-out bench,$(MAKECMDGOALS))
+	$(BIN)/python -m bench $(filter-out bench,$(MAKECMDGOALS)) $(if $(PLOT),--plot $(PLOT))
 
 scale:
 	@:

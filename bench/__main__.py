@@ -1,5 +1,8 @@
 """`python -m bench [topic ...]`: print CPU per operation beside its target.
 
+`python -m bench scale --plot DIRECTORY` measures the cost curves instead, and writes them to the directory as
+`scale.json` and as SVG.
+
 Topics and benchmarks with missing dependencies are reported as skipped; the last lines count the results and
 name those over their target.
 """
@@ -7,10 +10,12 @@ name those over their target.
 from __future__ import annotations
 
 import importlib
+import json
 import pkgutil
 import sys
 import time
 import traceback
+from pathlib import Path
 
 import bench
 from bench import Benchmark, Result, Unavailable, measure, raise_gc_thresholds
@@ -58,8 +63,29 @@ def _topic(name: str) -> list[Result]:
     return results
 
 
+def _plot(directory: Path) -> int:
+    """Measure the cost curves and plot them."""
+    from bench._curves import Run, measure_curves
+    from bench._plot import plot
+
+    directory.mkdir(parents=True, exist_ok=True)
+
+    def save(run: Run) -> None:
+        (directory / "scale.json").write_text(json.dumps(run, indent=1) + "\n")
+
+    run = measure_curves(save)
+    for path in plot(run, directory):
+        print(f"wrote {path}")
+    return 0
+
+
 def main(arguments: list[str]) -> int:
     """Measure the topics named, or all of them."""
+    if "--plot" in arguments:
+        if len(arguments) != 3 or arguments[:2] != ["scale", "--plot"]:
+            print("usage: python -m bench scale --plot DIRECTORY", file=sys.stderr)
+            return 2
+        return _plot(Path(arguments[2]))
     known = topics()
     unknown = [name for name in arguments if name not in known]
     if unknown:

@@ -1,0 +1,283 @@
+"""Cost curves: memory, CPU per operation and latency as a cluster grows.
+
+Each curve has a `kubewright up` of its own that grows from point to point. CPU is that of the server's
+process; latencies are wall-clock times of single requests of a client on the same machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import platform
+import resource
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypedDict
+
+import aiohttp
+
+from bench._process import Server, together
+from bench.apiserver import BASE, widget
+from bench.controlplane import control_plane, define
+
+OBJECTS = (1_000, 10_000, 100_000)
+WATCHERS = (10, 100, 1_000, 5_000)
+CRDS = (10, 500, 2_000)
+NAMESPACES = (100, 10_000)
+SAMPLE = 300
+NAMESPACE_PATH = "/api/v1/namespaces"
+CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+class Figures(TypedDict):
+    """CPU in microseconds, latencies in milliseconds."""
+
+    cpu_us: float
+    p50_ms: float
+    p99_ms: float
+
+
+class Point(TypedDict):
+    """The figures of one size."""
+
+    size: int
+    rss_mb: float
+    operations: dict[str, Figures]
+
+
+class Curve(TypedDict):
+    """A curve: its name, the meaning of its sizes, and its points."""
+
+    name: str
+    unit: str
+    points: list[Point]
+
+
+class Run(TypedDict):
+    """All curves of a run, and the machine."""
+
+    machine: str
+    load: float
+    curves: list[Curve]
+
+
+async def _figures(server: Server, one: Callable[[int], Awaitable[object]], count: int = SAMPLE) -> Figures:
+    """Send requests one after the other."""
+    latencies = []
+    before = server.process.cpu()
+    for number in range(count):
+        begun = time.perf_counter()
+        await one(number)
+        latencies.append(time.perf_counter() - begun)
+    cpu = (server.process.cpu() - before) / count
+    latencies.sort()
+    return {
+        "cpu_us": round(cpu * 1e6, 1),
+        "p50_ms": round(latencies[count // 2] * 1e3, 3),
+        "p99_ms": round(latencies[int(count * 0.99)] * 1e3, 3),
+    }
+
+
+async def _point(
+    server: Server, size: int, operations: dict[str, Callable[[int], Awaitable[object]]]
+) -> Point:
+    measured = {name: await _figures(server, one) for name, one in operations.items()}
+    return {"size": size, "rss_mb": round(server.process.rss(), 1), "operations": measured}
+
+
+async def objects() -> Curve:
+    """Custom resources of 1 KB of data each."""
+    points: list[Point] = []
+    async with control_plane("--nodes", "0") as (server, _, _):
+        await define(server)
+        existing = 0
+
+        async def create(number: int) -> None:
+            await server.request("POST", BASE, widget(f"w-{number}", 1000), status=201)
+
+        async def create_next(_: int) -> None:
+            nonlocal existing
+            await create(existing)
+            existing += 1
+
+        async def get(number: int) -> None:
+            await server.request("GET", f"{BASE}/w-{number * 7919 % existing}")
+
+        async def update(number: int) -> None:
+            path = f"{BASE}/w-{number * 7919 % existing}"
+            patch = {"metadata": {"labels": {"number": str(time.monotonic_ns())}}}
+            headers = {"Content-Type": "application/merge-patch+json"}
+            await server.request("PATCH", path, patch, headers=headers)
+
+        for size in OBJECTS:
+            await together(range(existing, size - SAMPLE), create)
+            existing = size - SAMPLE
+            operations: dict[str, Callable[[int], Awaitable[object]]] = {
+                "create": create_next,
+                "get": get,
+                "patch": update,
+                "list 500": lambda _: server.request("GET", f"{BASE}?limit=500"),
+            }
+            points.append(await _point(server, size, operations))
+    return {"name": "objects", "unit": "custom resources", "points": points}
+
+
+async def watchers() -> Curve:
+    """Watches of one namespace; every update is sent to all of them."""
+    _raise_file_limit()
+    points: list[Point] = []
+    async with control_plane("--nodes", "0") as (server, _, _):
+        await define(server)
+        received = 0
+        changed = asyncio.Event()
+        connections: list[asyncio.Task[None]] = []
+        ready = 0
+
+        async def watch(revision: str) -> None:
+            nonlocal received, ready
+            url = f"{server.url}{BASE}?watch=1&resourceVersion={revision}"
+            timeout = aiohttp.ClientTimeout(total=None)
+            async with server.session.get(url, timeout=timeout) as response:
+                ready += 1
+                changed.set()
+                async for line in response.content:
+                    received += line.count(b"\n")
+                    changed.set()
+
+        async def wait_for(reached: Callable[[], bool]) -> None:
+            while not reached():
+                changed.clear()
+                await changed.wait()
+
+        async def update(_: int) -> None:
+            """Patch an object and wait until every watch has received the event."""
+            expected = received + len(connections)
+            patch = {"metadata": {"labels": {"number": str(time.monotonic_ns())}}}
+            headers = {"Content-Type": "application/merge-patch+json"}
+            await server.request("PATCH", f"{BASE}/first", patch, headers=headers)
+            await wait_for(lambda: received >= expected)
+
+        for size in WATCHERS:
+            listed = json.loads(await server.request("GET", f"{BASE}?limit=1"))
+            revision = listed["metadata"]["resourceVersion"]
+            while len(connections) < size:
+                batch = min(50, size - len(connections))
+                connections += [asyncio.create_task(watch(revision)) for _ in range(batch)]
+                target = len(connections)
+                await wait_for(lambda target=target: ready >= target)  # type: ignore[misc]
+            count = max(20, min(SAMPLE, 100_000 // size))
+            figures = await _figures(server, update, count)
+            figures["cpu_us"] = round(figures["cpu_us"] / size, 3)
+            points.append(
+                {
+                    "size": size,
+                    "rss_mb": round(server.process.rss(), 1),
+                    "operations": {"event to one watcher": figures},
+                }
+            )
+        for task in connections:
+            task.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
+    return {"name": "watchers", "unit": "watchers", "points": points}
+
+
+def _raise_file_limit() -> None:
+    """Allow as many connections as the system permits; the server inherits the limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _crd(number: int) -> dict[str, Any]:
+    group = f"g{number}.example.com"
+    properties = {"size": {"type": "integer"}, "image": {"type": "string"}}
+    spec = {"type": "object", "properties": properties}
+    schema = {"type": "object", "properties": {"spec": spec}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "widgets", "kind": "Widget"}
+    return {
+        "metadata": {"name": f"widgets.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+async def crds() -> Curve:
+    """Custom resource definitions of a group each."""
+    points: list[Point] = []
+    async with control_plane("--nodes", "0") as (server, _, _):
+        existing = 0
+        sample = min(SAMPLE, CRDS[0])
+
+        async def create(number: int) -> None:
+            await server.request("POST", CRD_PATH, _crd(number), status=201)
+
+        async def create_object(number: int) -> None:
+            group = f"g{number % sample}.example.com"
+            body = {
+                "apiVersion": f"{group}/v1",
+                "kind": "Widget",
+                "metadata": {"generateName": "w-"},
+                "spec": {"size": number, "image": "app"},
+            }
+            path = f"/apis/{group}/v1/namespaces/default/widgets"
+            await server.request("POST", path, body, status=201)
+
+        for size in CRDS:
+            await together(range(existing, size - sample), create)
+            start = size - sample
+            created = await _figures(server, lambda number, start=start: create(start + number), sample)  # type: ignore[misc]
+            existing = size
+            await together(range(SAMPLE), create_object)  # The first object of a kind compiles its schema.
+            point = await _point(server, size, {"create an object": create_object})
+            point["operations"]["create a CRD"] = created
+            points.append(point)
+    return {"name": "crds", "unit": "CRDs", "points": points}
+
+
+async def namespaces() -> Curve:
+    """Namespaces with what the controllers create in them."""
+    points: list[Point] = []
+    async with control_plane("--nodes", "0") as (server, _, _):
+        existing = 0
+        sample = min(SAMPLE, NAMESPACES[0])
+
+        async def create(number: int) -> None:
+            await server.request("POST", NAMESPACE_PATH, {"metadata": {"name": f"n-{number}"}}, status=201)
+
+        async def create_config_map(number: int) -> None:
+            body = {"metadata": {"generateName": "c-"}, "data": {"key": "value"}}
+            path = f"{NAMESPACE_PATH}/n-{number * 7919 % existing}/configmaps"
+            await server.request("POST", path, body, status=201)
+
+        for size in NAMESPACES:
+            await together(range(existing, size - sample), create)
+            start = size - sample
+            created = await _figures(server, lambda number, start=start: create(start + number), sample)  # type: ignore[misc]
+            existing = size
+            point = await _point(server, size, {"create a ConfigMap": create_config_map})
+            point["operations"]["create a namespace"] = created
+            points.append(point)
+    return {"name": "namespaces", "unit": "namespaces", "points": points}
+
+
+def measure_curves(save: Callable[[Run], object]) -> Run:
+    """Measure all curves, one after the other; `save` is called after each."""
+    machine = f"{os.cpu_count()} cores, Python {platform.python_version()}"
+    run: Run = {"machine": machine, "load": round(os.getloadavg()[0], 1), "curves": []}
+    for curve in (watchers, crds, namespaces, objects):
+        run["curves"].append(asyncio.run(curve()))
+        print(format_curve(run["curves"][-1]), flush=True)
+        save(run)
+    return run
+
+
+def format_curve(curve: Curve) -> str:
+    """Return a curve as a table."""
+    lines = [f"{curve['unit']:>20} {'RSS':>10}  {'operation':<22} {'CPU':>11} {'p50':>10} {'p99':>10}"]
+    for point in curve["points"]:
+        for name, figures in point["operations"].items():
+            lines.append(
+                f"{point['size']:>20,} {point['rss_mb']:>7,.0f} MB  {name:<22} {figures['cpu_us']:>8,.1f} us "
+                f"{figures['p50_ms']:>7,.2f} ms {figures['p99_ms']:>7,.2f} ms"
+            )
+    return "\n".join(lines)
