@@ -11,15 +11,18 @@ import json
 import os
 import platform
 import resource
+import tempfile
 import time
+import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any, TypedDict
 
 import aiohttp
 
 from bench._process import Server, together
-from bench.apiserver import BASE, widget
+from bench.apiserver import BASE, GROUP, widget
 from bench.controlplane import control_plane, define
+from kubewright.storage import open_storage
 
 OBJECTS = (1_000, 10_000, 100_000)
 WATCHERS = (10, 100, 1_000, 5_000)
@@ -87,40 +90,63 @@ async def _point(
 
 
 async def objects() -> Curve:
-    """Custom resources of 1 KB of data each."""
+    """Custom resources of 1 KB of data each, in SQLite.
+
+    Most of them are copied in the store while no server runs: 100,000 creates would measure the client.
+    """
     points: list[Point] = []
-    async with control_plane("--nodes", "0") as (server, _, _):
-        await define(server)
-        existing = 0
-
-        async def create(number: int) -> None:
-            await server.request("POST", BASE, widget(f"w-{number}", 1000), status=201)
-
-        async def create_next(_: int) -> None:
-            nonlocal existing
-            await create(existing)
-            existing += 1
-
-        async def get(number: int) -> None:
-            await server.request("GET", f"{BASE}/w-{number * 7919 % existing}")
-
-        async def update(number: int) -> None:
-            path = f"{BASE}/w-{number * 7919 % existing}"
-            patch = {"metadata": {"labels": {"number": str(time.monotonic_ns())}}}
-            headers = {"Content-Type": "application/merge-patch+json"}
-            await server.request("PATCH", path, patch, headers=headers)
-
+    with tempfile.TemporaryDirectory() as directory:
+        store = f"sqlite:{directory}/state.db"
+        options = ("--nodes", "0", "--store", store)
+        async with control_plane(*options) as (server, _, _):
+            await define(server)
+        existing = 1
         for size in OBJECTS:
-            await together(range(existing, size - SAMPLE), create)
-            existing = size - SAMPLE
-            operations: dict[str, Callable[[int], Awaitable[object]]] = {
-                "create": create_next,
-                "get": get,
-                "patch": update,
-                "list 500": lambda _: server.request("GET", f"{BASE}?limit=500"),
-            }
-            points.append(await _point(server, size, operations))
+            await _copy_first_object(store, range(existing, size))
+            existing = size
+            async with control_plane(*options) as (server, _, _):
+                points.append(await _objects_point(server, size))
     return {"name": "objects", "unit": "custom resources", "points": points}
+
+
+async def _copy_first_object(store: str, numbers: range) -> None:
+    async with open_storage(store) as storage:
+        [first, *_] = (await storage.list(f"/registry/{GROUP}/widgets/default/first")).items
+        for start in range(numbers.start, numbers.stop, 500):
+            copies = []
+            for number in range(start, min(start + 500, numbers.stop)):
+                value = json.loads(first.value)
+                value["metadata"] |= {"name": f"w-{number}", "uid": str(uuid.uuid4())}
+                key = first.key.removesuffix("first") + f"w-{number}"
+                copies.append(storage.create(key, json.dumps(value, separators=(",", ":")).encode()))
+            await asyncio.gather(*copies)
+
+
+async def _objects_point(server: Server, size: int) -> Point:
+    async def create(number: int) -> None:
+        body = widget(f"n-{size}-{number}", 1000)
+        await server.request("POST", BASE, body, status=201)
+
+    async def get(number: int) -> None:
+        await server.request("GET", f"{BASE}/w-{1 + number * 7919 % (size - 1)}")
+
+    async def patch(number: int) -> None:
+        path = f"{BASE}/w-{1 + number * 7919 % (size - 1)}"
+        body = {"metadata": {"labels": {"number": str(number)}}}
+        headers = {"Content-Type": "application/merge-patch+json"}
+        await server.request("PATCH", path, body, headers=headers)
+
+    async def list_page(_: int) -> None:
+        await server.request("GET", f"{BASE}?limit=500")
+
+    operations: dict[str, Callable[[int], Awaitable[object]]] = {
+        "create": create,
+        "get": get,
+        "patch": patch,
+        "list 500": list_page,
+    }
+    await together(range(SAMPLE), get)
+    return await _point(server, size, operations)
 
 
 async def watchers() -> Curve:

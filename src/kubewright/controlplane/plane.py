@@ -71,6 +71,9 @@ if TYPE_CHECKING:
     from kubewright.workloads.pod_metrics import MetricsSource
     from kubewright.workloads.workloads import Workloads
 
+    from .controller_election import ControllerElection
+    from .controllers import Component, ControllerManager
+
 SERVICE_NAMES = (
     "kubernetes",
     "kubernetes.default",
@@ -93,6 +96,7 @@ class ControlPlane:
         kubelet_directory: str | Path | None = None,
         disable_controllers: Iterable[str] = (),
         load_balancer_range: str = "203.0.113.0/24",
+        lease_duration: float = 15.0,
         disable_admission_plugins: Iterable[str] = (),
         enable_admission_plugins: Iterable[str] = (),
         bind: str = "127.0.0.1",
@@ -169,7 +173,12 @@ class ControlPlane:
         for part in load_balancer_range.split(","):
             ipaddress.ip_network(part.strip())
         self.workloads: Workloads | None = None
-        """Workload controllers, scheduler and nodes, if there are nodes."""
+        """Workload controllers and nodes; `None` without nodes, or if they run on another replica."""
+        self.lease_duration = lease_duration
+        """Seconds after which another replica continues the controllers of one that was killed."""
+        self.election: ControllerElection | None = None
+        """Leader election of the controllers; `None` if the storage cannot be shared."""
+        self._elected: ControllerManager | None = None
         self.bind = bind
         self.port = port
         if http2:
@@ -322,12 +331,12 @@ class ControlPlane:
         from .metrics_api import MetricsAPI
 
         def source() -> MetricsSource:
-            if self.is_worker:
-                # Without values that a test sets, they depend only on the pods.
+            if self.workloads is None:
+                # The nodes run in another process. Without values that a test sets, metrics depend only on
+                # the pods.
                 from kubewright.workloads.pod_metrics import SimulatedMetrics
 
                 return SimulatedMetrics()
-            assert self.workloads is not None
             return self.workloads.metrics
 
         for resource in MetricsAPI(self.server, source).resources():
@@ -439,7 +448,7 @@ class ControlPlane:
     def _assemble(self) -> None:
         """Create the flow classifier, the aggregator and, if enabled, the controllers."""
         from .aggregation import Aggregator
-        from .controllers import ControllerManager, default_components
+        from .controllers import ControllerManager
         from .controllers.service_allocations import ServiceAllocationRepair
         from .kubelets import USER as KUBELET_CLIENT
         from .kubelets import connect_kubelets
@@ -460,19 +469,23 @@ class ControlPlane:
         if not self.is_worker:
             self.controllers.add(ServiceAllocationRepair(self.server, self.informers))
         self._parts.append(self.aggregator)
-        if self.runs_controllers:
-            plugins = self.server.admission.plugins
-            self.controllers.add(
-                *default_components(
-                    self.server,
-                    self.informers,
-                    ca=lambda: self.ca,
-                    sign=self.issuer.sign_legacy,
-                    quotas=next((each for each in plugins if each.name == "ResourceQuota"), None),
-                    aggregated=self.aggregator.informers,
-                    disabled=self.disabled_controllers,
-                )
-            )
+        if self.runs_controllers and not self.storage.is_shared:
+            self.controllers.add(*self._default_components())
+
+    def _default_components(self) -> list[Component]:
+        """Create the controllers of kube-controller-manager that need no nodes."""
+        from .controllers import default_components
+
+        plugins = self.server.admission.plugins
+        return default_components(
+            self.server,
+            self.informers,
+            ca=lambda: self.ca,
+            sign=self.issuer.sign_legacy,
+            quotas=next((each for each in plugins if each.name == "ResourceQuota"), None),
+            aggregated=self.aggregator.informers,
+            disabled=self.disabled_controllers,
+        )
 
     async def _control(self) -> None:
         """Write the APIServices and the authentication config map, then start the controllers."""
@@ -483,17 +496,53 @@ class ControlPlane:
             await publish(self.server, self.client_authorities, self.front_proxy)
         await self.controllers.start()
         self._parts.append(self.controllers)
-        if self.nodes not in (0, "0") and not self.is_worker:
-            await self._run_workloads()
+        if self.is_worker:
+            return
+        if self.storage.is_shared and (self.runs_controllers or self.nodes not in (0, "0")):
+            from .controller_election import ControllerElection
 
-    async def _run_workloads(self) -> None:
+            self.election = ControllerElection(
+                self.client(user_agent="kube-controller-manager"),
+                self._start_elected,
+                self._stop_elected,
+                lease_duration=self.lease_duration,
+            )
+            self._parts.append(self.election)
+            await self.election.start()
+        elif self.nodes not in (0, "0"):
+            self.workloads = self._create_workloads()
+            self._parts.append(self.workloads)
+            await self.workloads.start()
+
+    async def _start_elected(self) -> None:
+        """Start the controllers and the nodes of the cluster on this replica."""
+        from .controllers import ControllerManager
+
+        self._elected = ControllerManager(self.server, self.informers)
+        if self.runs_controllers:
+            self._elected.add(*self._default_components())
+        await self._elected.start()
+        if self.nodes not in (0, "0"):
+            self.workloads = self._create_workloads()
+            await self.workloads.start()
+
+    async def _stop_elected(self) -> None:
+        """Stop what `_start_elected` has started."""
+        workloads, self.workloads = self.workloads, None
+        elected, self._elected = self._elected, None
+        if workloads is not None:
+            await workloads.stop()
+        if elected is not None:
+            await elected.stop()
+
+    def _create_workloads(self) -> Workloads:
         from kubewright.workloads.workloads import Workloads
 
         from .controller_names import disabled_components
         from .workload_connection import EmbeddedConnection
 
         disabled = disabled_components(self.disabled_controllers, controllers=self.runs_controllers)
-        self.workloads = Workloads(
+        return Workloads(
             EmbeddedConnection(self),
             nodes=self.nodes,
             run_processes=self.run_processes,
@@ -501,8 +550,6 @@ class ControlPlane:
             disable=disabled,
             cloud=self._create_cloud,
         )
-        self._parts.append(self.workloads)
-        await self.workloads.start()
 
     def _create_cloud(self) -> CloudProvider:
         from kubewright.workloads.cloud.in_memory import InMemoryCloud
@@ -513,6 +560,8 @@ class ControlPlane:
         """Wait until no controller, nor the scheduler or a simulated node, has work that is due."""
         while True:
             await self.controllers.wait_until_idle()
+            if self._elected is not None:
+                await self._elected.wait_until_idle()
             if self.workloads is None:
                 return
             before = await self.storage.revision()

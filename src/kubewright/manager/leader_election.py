@@ -128,6 +128,10 @@ class LeaderElector:
             await asyncio.sleep(self.retry_period * self._rng.uniform(1.0, 1.2))
         logger.info("acquired leadership", extra=self._log_fields())
 
+    async def try_acquire(self) -> bool:
+        """Try once to acquire the Lease; return whether this process is the leader."""
+        return await self._try()
+
     async def renew(self) -> None:
         """Renew the Lease until that fails, then raise `LeadershipLost`."""
         self._status.set(1)

@@ -270,7 +270,10 @@ class EtcdConnection:
         elif code is codes.DEADLINE_EXCEEDED:
             hint = "timeout; check that a majority of its members is running"
         elif "database space exceeded" in text:
-            hint = "compact and defragment it, then disarm its alarm"
+            hint = (
+                "run etcdctl compact REVISION, etcdctl defrag and etcdctl alarm disarm; if that is not "
+                "enough, raise --quota-backend-bytes of etcd"
+            )
         elif code in (codes.UNAUTHENTICATED, codes.PERMISSION_DENIED):
             hint = "check the user, its password and its role"
         else:

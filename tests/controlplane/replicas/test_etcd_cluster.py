@@ -1,0 +1,80 @@
+"""etcd clusters: fail-over between members, and a database that is full."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.controlplane.path_client import PathClient
+
+from kubewright.api.errors import InternalError
+from kubewright.apiserver.authentication.user import SYSTEM
+from kubewright.apiserver.http.server import free_port
+from kubewright.controlplane import ControlPlane
+from kubewright.storage import StorageError, open_storage
+
+from .cluster import EtcdMember, etcd_binary
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+async def test_storage_survives_the_loss_of_each_member(tmp_path: Path) -> None:
+    ports = [(free_port(), free_port()) for _ in range(3)]
+    members = [EtcdMember(etcd_binary(), tmp_path, number, ports) for number in range(3)]
+    try:
+        await asyncio.gather(*(member.start() for member in members))
+        addresses = ",".join(member.address for member in members)
+        async with open_storage(f"etcd://{addresses}/failover?timeout=20") as store:
+            watch = store.watch("/", await store.revision())
+            written: list[int] = []
+            lost = 0
+            for member in members:
+                member.kill()
+                while len(written) % 5 < 4:
+                    try:
+                        written.append(await store.create(f"/{len(written) + lost}", b"v"))
+                    except StorageError:
+                        lost += 1  # It may have been applied.
+                written.append(await store.create(f"/{len(written) + lost}", b"v"))
+                await member.start()
+            received: list[int] = []
+            async with asyncio.timeout(60):
+                while not received or received[-1] < written[-1]:
+                    received += [event.revision for event in await anext(aiter(watch))]
+            assert received == sorted(set(received))
+            assert set(written) <= set(received)
+    finally:
+        for member in members:
+            member.kill()
+
+
+async def test_a_full_database_is_reported_and_recovers(tmp_path: Path) -> None:
+    member = EtcdMember(etcd_binary(), tmp_path, 0, [(free_port(), free_port())])
+    member.command.append(f"--quota-backend-bytes={4 * 1024 * 1024}")
+
+    def etcdctl(*arguments: str) -> str:
+        command = [str(etcd_binary().with_name("etcdctl")), f"--endpoints={member.address}", *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    try:
+        await member.start()
+        store = f"etcd://{member.address}/full?compact_every=0"
+        async with ControlPlane(store=store, port=None, controllers=False) as plane:
+            client = PathClient(plane.server, SYSTEM)
+            await client.create(CONFIG_MAPS, {"metadata": {"name": "large"}})
+            with pytest.raises(InternalError, match="database space exceeded") as caught:
+                for number in range(20):
+                    await client.merge(f"{CONFIG_MAPS}/large", {"data": {"text": str(number) * 300_000}})
+            assert "etcdctl alarm disarm" in caught.value.message
+            # Reads still succeed, other writes fail with the same message.
+            assert (await client.get(f"{CONFIG_MAPS}/large"))["data"]
+            with pytest.raises(InternalError, match="database space exceeded"):
+                await client.create(CONFIG_MAPS, {"metadata": {"name": "small"}})
+            await plane.storage.compact(await plane.storage.revision())
+            etcdctl("defrag")
+            etcdctl("alarm", "disarm")
+            await client.create(CONFIG_MAPS, {"metadata": {"name": "small"}})
+    finally:
+        member.kill()
