@@ -57,11 +57,13 @@ class EtcdEvents:
                 self._changed.notify_all()
 
     async def of(self, history: str) -> list[Event]:
-        """All events of a history; waits for the last."""
-        events = self._events[history]
+        """All events of a history up to the last; a request without a response can be applied later."""
+        events, end = self._events[history], f"{history}-end"
         async with self._changed:
-            await self._changed.wait_for(lambda: events and events[-1][2] == f"{history}-end")
-        return self._events.pop(history)
+            await self._changed.wait_for(lambda: any(name == end for _, _, name in events))
+        del self._events[history]
+        last = next(number for number, event in enumerate(events) if event[2] == end)
+        return events[: last + 1]
 
 
 class WatchStream:

@@ -55,7 +55,7 @@ async def test_histories_with_faults_are_linearizable(
                     enough.set()
                 if counts["histories"] % 100 == 0:
                     with capsys.disabled():
-                        print(f"\n{_report(counts, faults, begun)}", flush=True)
+                        print(f"\n{_report(counts, faults, begun, len(problems))}", flush=True)
                 number += 1
 
         workers = [asyncio.create_task(run_histories(worker)) for worker in range(PARALLEL)]
@@ -69,14 +69,14 @@ async def test_histories_with_faults_are_linearizable(
             for task in (injecting, following, *workers):
                 task.cancel()
             await asyncio.gather(injecting, following, *workers, return_exceptions=True)
-    print(_report(counts, faults, begun))
+    print(_report(counts, faults, begun, len(problems)))
     assert not problems, f"seed {SEED}\n" + "\n".join(problems)
     assert counts["histories"] >= HISTORIES
     assert set(faults.counts) == set(faults.faults)
 
 
-def _report(counts: Counter[str], faults: FaultInjector, begun: float) -> str:
-    lines = [f"seed {SEED}, {time.monotonic() - begun:.0f} s"]
+def _report(counts: Counter[str], faults: FaultInjector, begun: float, violations: int) -> str:
+    lines = [f"seed {SEED}, {time.monotonic() - begun:.0f} s, {violations} violations"]
     lines += [f"  {count:>8,} {name}" for name, count in sorted(counts.items())]
     lines += [f"  {count:>8,} x {name}" for name, count in sorted(faults.counts.items())]
     return "\n".join(lines)

@@ -13,7 +13,7 @@ from tests.controlplane.path_client import PathClient
 from tests.controlplane.stores.conftest import gadgets
 from tests.controlplane.stores.test_partition import BINDING, POLICIES, POLICY, POLICY_BINDING, RBAC, ROLE
 
-from kubewright.api.errors import APIError, NotFound
+from kubewright.api.errors import APIError, NotFound, ServiceUnavailable
 from kubewright.apiserver import HTTPRequest, User
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.controlplane import ControlPlane
@@ -157,7 +157,15 @@ async def test_one_replica_runs_the_controllers(replicas: ReplicaSet) -> None:
     async def check_controllers(name: str, through: int) -> None:
         """Check that the service account of a new namespace is created."""
         client = replicas.clients[through]
-        await client.create("/api/v1/namespaces", {"metadata": {"name": name}})
+
+        async def create() -> bool:
+            try:
+                await client.create("/api/v1/namespaces", {"metadata": {"name": name}})
+            except ServiceUnavailable:
+                return False  # Its watch on etcd has not caught up after the partition.
+            return True
+
+        await wait_until(create)
 
         async def exists() -> bool:
             try:
