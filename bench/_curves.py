@@ -199,7 +199,7 @@ async def watchers() -> Curve:
                 {
                     "size": size,
                     "rss_mb": round(server.process.rss(), 1),
-                    "operations": {"event to one watcher": figures},
+                    "operations": {"update, per watcher": figures},
                 }
             )
         for task in connections:

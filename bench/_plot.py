@@ -51,6 +51,8 @@ def _plot_curve(curve: Curve, run: Run, path: Path) -> Path:
         (latency, "latency [ms]"),
     ):
         _format_axes(axes, title, curve["unit"], sizes)
+    memory.set_ylim(bottom=0)
+    cpu.set_ylim(bottom=0)
     latency.set_yscale("log")
     cpu.legend(fontsize=7)
     latency.legend(fontsize=7)
@@ -65,7 +67,6 @@ def _format_axes(axes: Any, title: str, unit: str, sizes: list[int]) -> None:
     axes.set_xscale("log")
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
     axes.minorticks_off()
-    axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
 
 

@@ -11,6 +11,7 @@
   finds by itself
 - `strategies`: `from_kind` and `updates_of`, hypothesis strategies for valid objects of a kind
 - `properties`: `check_operator` checks that an operator converges, is idempotent, restores and cleans up
+- `linearizability`: `find_violations` checks histories of concurrent requests to an API server
 - `permissions`: `PermissionRecorder` compares declared RBAC rules with the requests that were sent
 """
 

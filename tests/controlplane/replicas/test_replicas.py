@@ -176,8 +176,8 @@ async def test_one_replica_runs_the_controllers(replicas: ReplicaSet) -> None:
 
         await wait_until(exists)
 
-    follower = (leader + 1) % 3
-    await check_controllers("first", follower)
+    other = (leader + 1) % 3
+    await check_controllers("first", other)
     # A leader that cannot reach etcd stops its controllers, and another one continues.
     replicas.proxies[leader].cut()
 
@@ -188,7 +188,7 @@ async def test_one_replica_runs_the_controllers(replicas: ReplicaSet) -> None:
 
     elapsed = await wait_until(has_changed)
     print(f"lease duration {LEASE_DURATION:g} s: another replica leads after {elapsed:.0f} ms")
-    await check_controllers("second", follower)
+    await check_controllers("second", other)
     replicas.proxies[leader].restore()
     await wait_until(has_leader)
     [second] = replicas.leaders
