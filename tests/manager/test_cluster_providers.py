@@ -186,3 +186,5 @@ async def test_permissions_of_providers() -> None:
         ("", ("clusters",), read),
         ("", ("secrets",), read),
     ]
+    bound = next(iter(rules_of(operator)))
+    assert (bound.role, bound.service_account) == ("fleet-clusters-role", "fleet-system/fleet-manager")

@@ -37,7 +37,8 @@ def rules_of(operator: Operator, settings: Settings | None = None) -> Iterable[R
     settings = settings or operator.settings
     yield from object_rules(operator, settings)
     for fleet in operator.fleets:
-        yield from getattr(fleet.provider, "rules", tuple)()
+        for rule in getattr(fleet.provider, "rules", tuple)():
+            yield _bound(operator.name, settings, rule) if rule.namespace else rule
         if fleet.local:
             yield from object_rules(fleet, settings)
     if settings.shards:
@@ -96,12 +97,25 @@ def _in_namespaces(
     known = [kind for kind in kinds if not isinstance(kind, str)]
     if not settings.namespaces or not all(operator.scheme.info_of(kind).namespaced for kind in known):
         return rules
-    account = settings.service_account or f"{name}-{SYSTEM}/{name}-manager"
+    account = _account(name, settings)
     return [
         replace(rule, namespace=namespace, role=f"{name}-manager-role", service_account=account)
         for rule in rules
         for namespace in settings.namespaces
     ]
+
+
+def _account(name: str, settings: Settings) -> str:
+    return settings.service_account or f"{name}-{SYSTEM}/{name}-manager"
+
+
+def _bound(name: str, settings: Settings, rule: Rbac) -> Rbac:
+    """Return a rule of a cluster provider in a Role that is bound to the service account of the operator."""
+    return replace(
+        rule,
+        role=rule.role or f"{name}-clusters-role",
+        service_account=rule.service_account or _account(name, settings),
+    )
 
 
 def _rule(
