@@ -11,7 +11,7 @@ from .kinds import NAMESPACE, App, Part, Planted, app, generated, part
 def build(fixed: bool) -> Operator:
     operator = Operator("planted")
 
-    @operator.reconcile(App, owns=(Part,))
+    @operator.reconcile(App)
     async def reconcile(app: App, ctx: Context[App]) -> None:
         client = ctx.client.uncached
         if not fixed:
