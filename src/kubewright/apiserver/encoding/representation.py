@@ -275,14 +275,18 @@ class Representation:
             for _, value, _, revision in items[at : at + _JOIN_SLICE]:
                 if revision <= newer_than or not value.startswith(prefix):
                     return None
-                joined.append(b'%b"resourceVersion":"%d",' % (before, revision))
+                start = b'%b"resourceVersion":"%d",' % (before, revision)
                 before = after
                 if len(value) <= _COPY_LIMIT:
+                    joined.append(start)
                     joined.append(value[cut:])
-                else:
-                    pieces.append(b"".join(joined))
-                    pieces.append(memoryview(value)[cut:])
+                    continue
+                if joined:
+                    joined.append(start)
+                    start = b"".join(joined)
                     joined = []
+                pieces.append(start)
+                pieces.append(memoryview(value)[cut:])
         joined.append(b"]}\n")
         pieces.append(b"".join(joined))
         return pieces
