@@ -4,6 +4,11 @@
 - `messages`: `HTTPRequest` and `HTTPResponse`, independent of the HTTP library.
 - `request_info`: verb, group, version, resource and name of a request URL.
 - `server`: `HTTPServer`, an `APIServer` on a TLS port.
+- `system_authorities`: aiohttp reads the system's certificate authorities when it needs them.
 - `tls`: certificate authority, key pairs, TLS settings.
 - `upgrade`: connections that leave HTTP after a 101 response.
 """
+
+from .system_authorities import import_aiohttp
+
+import_aiohttp()
