@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
+from time import time as imported_clock
+from uuid import uuid4
 
 import pytest
 
@@ -84,6 +87,44 @@ def test_the_same_seed_gives_the_same_trace(reference) -> None:
     other = run_once(make_operator, one_pair, seed=1)
     assert other.ok
     assert other.trace.text() != reference.trace.text()
+
+
+def keep_clock(clock=time.monotonic) -> float:
+    return clock()
+
+
+def test_clocks_that_were_imported_by_name_are_virtual() -> None:
+    def make() -> Operator:
+        operator = Operator("pairs")
+
+        @operator.reconcile(Pair)
+        async def reconcile(pair: Pair, ctx: Context[Pair]) -> None:
+            values = {"time": str(imported_clock()), "monotonic": str(keep_clock()), "id": str(uuid4())}
+            meta = ObjectMeta(name=f"{pair.name}-right", namespace=pair.namespace)
+            await ctx.client.apply(ctx.own(ConfigMap(metadata=meta, data=values)), force=True)
+
+        return operator
+
+    first, second = (run_once(make, one_pair) for _ in range(2))
+    assert first.ok, first.findings
+    assert first.trace.text() == second.trace.text()
+    write = next(first.trace.points("write"))
+    assert b'"time":"1893456' in write.body  # 2030-01-01
+    assert b'"monotonic":"2.0' in write.body
+    assert imported_clock() == pytest.approx(time.time(), abs=60)  # the real clock again
+
+
+def test_repeated_runs_leave_nothing_behind(reference) -> None:
+    from kubewright.apiserver.server import APIServer
+    from kubewright.explore.loop import VirtualLoop
+
+    run_once(make_operator, one_pair)
+    before = len(gc.get_objects())
+    for _ in range(3):
+        run_once(make_operator, one_pair)
+    objects = gc.get_objects()
+    assert not [each for each in objects if isinstance(each, VirtualLoop | APIServer)]
+    assert len(objects) - before < 500
 
 
 def test_the_trace_does_not_depend_on_the_hash_seed(reference) -> None:

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from kubewright.api.errors import APIError, BadRequest, NotFound, ServiceUnavailable, not_found
 from kubewright.api.gvk import GroupResource
@@ -36,7 +36,8 @@ LOCAL_SUFFIX: Final = ".localhost"
 USER: Final = "kube-apiserver-kubelet-client"
 
 _SERVICE: Final = Service("", "kubelet", 0, "", True)
-_clients: WeakKeyDictionary[APIServer, KubeletClient] = WeakKeyDictionary()
+_clients: WeakKeyDictionary[APIServer, ReferenceType[KubeletClient]] = WeakKeyDictionary()
+"""Weak values too: the certificate function of a client refers to the server."""
 
 
 class KubeletAddress(NamedTuple):
@@ -140,8 +141,12 @@ def _resolver() -> Any:
 
 
 def connect_kubelets(server: APIServer, certificate: Callable[[], KeyPair]) -> KubeletClient:
-    """Let a server forward requests to kubelets; `certificate` returns its client certificate."""
-    client = _clients[server] = KubeletClient(certificate)
+    """Let a server forward requests to kubelets, as long as the caller keeps the returned client.
+
+    `certificate` returns the client certificate of the server.
+    """
+    client = KubeletClient(certificate)
+    _clients[server] = ref(client)
     return client
 
 
@@ -155,7 +160,7 @@ async def forward_to_node(
 ) -> HTTPResponse:
     """Forward a request to the kubelet of a node; raise the error of kube-apiserver if it does not exist."""
     server = request.store.server
-    client, nodes = _clients.get(server), server.store("", "nodes")
+    connected, nodes = _clients.get(server), server.store("", "nodes")
     if nodes is None:
         raise no_kubelet(node)
     version = nodes.resource.version(nodes.resource.storage_version)
@@ -164,7 +169,7 @@ async def forward_to_node(
         found = await nodes.get_object(version, "", node)
     except NotFound:
         raise not_found(GroupResource("", "pods"), node) from None
-    address = kubelet_address(found)
+    client, address = connected() if connected is not None else None, kubelet_address(found)
     if client is None or address is None:
         raise no_kubelet(node)
     return await client.forward(request.request, address, path, query, upgrade=upgrade)

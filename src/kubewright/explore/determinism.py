@@ -14,7 +14,8 @@ Inside the block these depend only on the virtual time of the loop and the seed:
 
 The wall clock is 2030-01-01T00:00:00Z at virtual time 0, plus the skew of the running simulated process.
 Methods of `datetime` are replaced in the class itself, because most modules import the class by name; this
-requires CPython.
+requires CPython. References to functions (`from time import monotonic`, `def f(clock=time.monotonic)`) are
+replaced by `captured_references`.
 
 Randomness is drawn from one stream per simulated process, which is derived from the seed and the name of the
 process. A fault of one process therefore does not change the values that another one draws.
@@ -26,6 +27,7 @@ import asyncio
 import contextlib
 import ctypes
 import datetime
+import functools
 import gc
 import hashlib
 import os
@@ -37,6 +39,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .captured_references import replace_references
 from .loop import PROCESS, VirtualLoop
 from .thread_calls import current_call
 
@@ -67,6 +70,14 @@ class Randomness:
         return self.stream("" if process is None else process.name).randbytes(size)
 
 
+class _Sources:
+    """The clock and the randomness of the current run."""
+
+    loop: VirtualLoop | None = None
+    randomness: Randomness
+
+
+_sources = _Sources()
 _seed = random.Random.seed
 
 
@@ -75,17 +86,19 @@ def deterministic(loop: VirtualLoop, seed: int) -> Iterator[Randomness]:
     """Use the clock of a loop and a seed in the whole Python process until the block ends."""
     if sys.implementation.name != "cpython":
         raise RuntimeError("exploration requires CPython: it replaces the clock of datetime")
-    randomness = Randomness(seed)
+    replace_references({real: function for _, _, real, function in _REPLACEMENTS})
     with contextlib.ExitStack() as stack:
-        for module, name, replacement in _replacements(loop, randomness):
-            stack.callback(setattr, module, name, getattr(module, name))
-            setattr(module, name, replacement)
+        stack.callback(setattr, _sources, "loop", None)
+        _sources.loop, _sources.randomness = loop, Randomness(seed)
+        for module, name, real, function in _REPLACEMENTS:
+            stack.callback(setattr, module, name, real)
+            setattr(module, name, function)
         for cls, name, method in _date_methods(loop):
             stack.enter_context(_class_method(cls, name, method))
         state = random.getstate()
         stack.callback(random.setstate, state)
         random.seed(seed)
-        yield randomness
+        yield _sources.randomness
 
 
 def wall_clock(loop: VirtualLoop) -> float:
@@ -94,51 +107,76 @@ def wall_clock(loop: VirtualLoop) -> float:
     return EPOCH + loop.now + (0.0 if process is None else process.skew)
 
 
-def _replacements(loop: VirtualLoop, randomness: Randomness) -> list[tuple[Any, str, Callable[..., Any]]]:
-    gmtime, localtime, clock_gettime = time.gmtime, time.localtime, time.clock_gettime
+def _replacement(
+    module: Any, name: str, simulated: Callable[..., Any]
+) -> tuple[Any, str, Callable[..., Any], Callable[..., Any]]:
+    """Return a module, a name in it, its function, and one that calls `simulated` during runs.
 
-    def now() -> float:
+    The function is the same for all runs: a module that is imported during a run may keep it, and the clock
+    of an ended run would stand still.
+    """
+    real = getattr(module, name)
+
+    @functools.wraps(real)
+    def function(*args: Any, **options: Any) -> Any:
+        loop = _sources.loop
+        return real(*args, **options) if loop is None else simulated(loop, *args, **options)
+
+    return module, name, real, function
+
+
+def _sleep(loop: VirtualLoop, seconds: float) -> None:
+    if current_call() is not None:
+        loop.run_from_thread(asyncio.sleep(seconds))
+    else:
+        loop.now += seconds
+
+
+def _clock_gettime(loop: VirtualLoop, clock: int) -> float:
+    if clock == time.CLOCK_REALTIME:
         return wall_clock(loop)
+    is_cpu = clock in (time.CLOCK_PROCESS_CPUTIME_ID, time.CLOCK_THREAD_CPUTIME_ID)
+    return _real_clock_gettime(clock) if is_cpu else loop.now
 
-    def sleep(seconds: float) -> None:
-        if current_call() is not None:
-            loop.run_from_thread(asyncio.sleep(seconds))
-        else:
-            loop.now += seconds
 
-    def get_clock(clock: int) -> float:
-        if clock == time.CLOCK_REALTIME:
-            return now()
-        is_cpu = clock in (time.CLOCK_PROCESS_CPUTIME_ID, time.CLOCK_THREAD_CPUTIME_ID)
-        return clock_gettime(clock) if is_cpu else loop.now
+def _read_random(loop: VirtualLoop, size: int) -> bytes:
+    return _sources.randomness.read(size)
 
-    def read(size: int) -> bytes:
-        return randomness.read(size)
 
-    def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
-        _seed(self, int.from_bytes(randomness.read(16), "big") if a is None else a, version)
+def _seed_generator(loop: VirtualLoop, generator: random.Random, a: Any = None, version: int = 2) -> None:
+    _seed(generator, int.from_bytes(_sources.randomness.read(16), "big") if a is None else a, version)
 
-    def new_uuid() -> uuid.UUID:
-        return uuid.UUID(bytes=randomness.read(16), version=4)
 
-    return [
-        (time, "time", now),
-        (time, "time_ns", lambda: int(now() * 1e9)),
-        (time, "monotonic", loop.time),
-        (time, "monotonic_ns", lambda: int(loop.now * 1e9)),
-        (time, "perf_counter", loop.time),
-        (time, "perf_counter_ns", lambda: int(loop.now * 1e9)),
-        (time, "clock_gettime", get_clock),
-        (time, "gmtime", lambda seconds=None: gmtime(now() if seconds is None else seconds)),
-        (time, "localtime", lambda seconds=None: localtime(now() if seconds is None else seconds)),
-        (time, "sleep", sleep),
-        (os, "urandom", read),
-        (random, "_urandom", read),
-        (random.Random, "seed", seed),
-        (uuid, "uuid1", lambda node=None, clock_seq=None: new_uuid()),
-        (uuid, "uuid4", new_uuid),
-        (socket, "gethostname", lambda: HOST_NAME),
-    ]
+def _new_uuid(loop: VirtualLoop, *args: Any, **options: Any) -> uuid.UUID:
+    return uuid.UUID(bytes=_sources.randomness.read(16), version=4)
+
+
+_real_clock_gettime, _gmtime, _localtime = time.clock_gettime, time.gmtime, time.localtime
+_REPLACEMENTS = [
+    _replacement(time, "time", wall_clock),
+    _replacement(time, "time_ns", lambda loop: int(wall_clock(loop) * 1e9)),
+    _replacement(time, "monotonic", lambda loop: loop.now),
+    _replacement(time, "monotonic_ns", lambda loop: int(loop.now * 1e9)),
+    _replacement(time, "perf_counter", lambda loop: loop.now),
+    _replacement(time, "perf_counter_ns", lambda loop: int(loop.now * 1e9)),
+    _replacement(time, "clock_gettime", _clock_gettime),
+    _replacement(
+        time, "gmtime", lambda loop, seconds=None: _gmtime(wall_clock(loop) if seconds is None else seconds)
+    ),
+    _replacement(
+        time,
+        "localtime",
+        lambda loop, seconds=None: _localtime(wall_clock(loop) if seconds is None else seconds),
+    ),
+    _replacement(time, "sleep", _sleep),
+    _replacement(os, "urandom", _read_random),
+    _replacement(random, "_urandom", _read_random),
+    _replacement(random.Random, "seed", _seed_generator),
+    _replacement(uuid, "uuid1", _new_uuid),
+    _replacement(uuid, "uuid4", _new_uuid),
+    _replacement(socket, "gethostname", lambda loop: HOST_NAME),
+]
+"""Module, name, function and its replacement; imported before anything can replace these functions."""
 
 
 def _date_methods(loop: VirtualLoop) -> list[tuple[type, str, Callable[..., Any]]]:

@@ -399,7 +399,8 @@ def run_once(
     with run.prepared():
         run.cluster.on_point = on_point
         result = run.execute(faults, skip=skip)
-    gc.collect()
+    del run
+    gc.collect()  # the cluster is full of cycles, and is larger than the rest of the process
     return result
 
 
