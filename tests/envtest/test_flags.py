@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kubewright.apiserver.audit.flags import FLAGS as AUDIT_FLAGS
+from kubewright.controlplane.feature_gates import DEFAULT_GATES
 from kubewright.envtest import kube_apiserver
 from kubewright.envtest.etcd import Etcd
 from kubewright.envtest.etcd import main as etcd_main
 from kubewright.envtest.etcd import start as start_etcd
 from kubewright.envtest.etcd_connection import EtcdClientOptions, EtcdUnavailable, open_etcd, store_file_name
+from kubewright.envtest.feature_gates import DISABLED, ENABLED, LOCKED
 from kubewright.envtest.flags import FlagError, parse_duration, parse_flags
 from kubewright.envtest.kube_apiserver_flags import ABBREVIATIONS, IGNORED, SATISFIED, SUPPORTED, TYPES
 from kubewright.envtest.settings import ServerSettings, translate
@@ -85,6 +88,24 @@ def test_durations_have_the_syntax_of_go(text: str, seconds: float | None) -> No
         (["--request-timeout=5"], "expected a duration such as 30s or 1m0s"),
         (["serve"], "unexpected argument 'serve': only flags are accepted"),
         (["--feature-gates=NoSuchGate=true"], "unrecognized feature gate: NoSuchGate"),
+        (["--feature-gates=WatchList"], "missing bool value for WatchList"),
+        (["--feature-gates=WatchList=maybe"], "invalid value of WatchList=maybe"),
+        (
+            ["--feature-gates=SidecarContainers=false"],
+            "cannot set feature gate SidecarContainers to false, feature is locked to true",
+        ),
+        (["--service-node-port-range=0-70000"], "the port range cannot be greater than 65535: 0-70000"),
+        (["--service-node-port-range=abc"], "'abc' is not a port range"),
+        (["--oidc-issuer-url=https://a"], "oidc-issuer-url and oidc-client-id must be specified together"),
+        (
+            ["--oidc-issuer-url=https://a", "--oidc-client-id=a", "--authentication-config=a.yaml"],
+            "authentication-config file and oidc-* flags are mutually exclusive",
+        ),
+        (
+            ["--encryption-provider-config-automatic-reload"],
+            "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config",
+        ),
+        (["--service-account-max-token-expiration=1m"], "must be between 1 hour and 2^32 seconds"),
         (["--runtime-config=apps/v1=perhaps"], "--runtime-config: invalid value apps/v1=perhaps"),
         (["--authorization-mode=ABAC"], "--authorization-mode: ABAC is not supported"),
         (["--tls-cert-file=a.crt"], "--tls-cert-file and --tls-private-key-file must be specified together"),
@@ -204,6 +225,33 @@ def test_anonymous_requests_are_not_allowed_with_always_allow() -> None:
 def test_every_flag_is_either_supported_or_ignored() -> None:
     assert not SUPPORTED.keys() & IGNORED.keys()
     assert SATISFIED.keys() <= IGNORED.keys()
+
+
+def test_the_documentation_lists_every_flag() -> None:
+    """The two tables of docs/envtest.md name the flags that are honoured, and those that are ignored."""
+    page = (Path(__file__).parents[2] / "docs" / "envtest.md").read_text()
+    tables = page.partition("## Flags of kube-apiserver")[2].partition("### Feature gates")[0]
+    honoured, _, ignored = tables.partition("| Ignored flags |")
+    assert documented(ignored.partition("```")[0], IGNORED) == IGNORED.keys()
+    assert documented(honoured, SUPPORTED) == SUPPORTED.keys()
+    gates = page.partition("### Feature gates")[2].partition("```")[0]
+    assert set(re.findall(r"`([A-Z]\w+)`", gates)) == DEFAULT_GATES.keys()
+
+
+def documented(text: str, flags: dict[str, str]) -> set[str]:
+    """Return the flags that the first column of a table names; `--audit-*` stands for all of that prefix."""
+    found: set[str] = set()
+    for row in re.findall(r"^\| (.*?) \|", text, re.MULTILINE):
+        for name in re.findall(r"`--?([a-z0-9*-]+)`", row):
+            prefix = name.removesuffix("*")
+            found |= {flag for flag in flags if flag.startswith(prefix)} if name != prefix else {name}
+    return found
+
+
+def test_defaults_of_feature_gates_are_those_of_kube_apiserver() -> None:
+    assert all(DEFAULT_GATES[name] == (name in ENABLED) for name in DEFAULT_GATES)
+    assert not ENABLED & DISABLED
+    assert LOCKED <= ENABLED | DISABLED
 
 
 def test_etcd_rejects_a_directory_that_is_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

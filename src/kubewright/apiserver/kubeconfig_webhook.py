@@ -52,7 +52,7 @@ class KubeconfigWebhook:
         self._transport: HTTPTransport | None = None
 
     def connect(self) -> HTTPTransport:
-        """Return the connection pool, which reads certificate files; raises `ValueError` if one is invalid."""
+        """Return the connection pool; raises `ValueError` if a certificate or key is not valid."""
         from kubewright.client.errors import ConfigError
         from kubewright.client.transport.http import HTTPTransport
 

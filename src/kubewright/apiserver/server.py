@@ -113,6 +113,8 @@ class APIServer:
         """Returns headers of responses to authenticated requests: those of priority and fairness."""
         self.flow_control: FlowControl | None = None
         """Priority levels, instead of the limits of requests in flight per user."""
+        self.watch_list = True
+        """Whether watches can start with the existing objects (`sendInitialEvents`)."""
         self.delete_options_wire: Any = None
         """Protobuf codec of DeleteOptions, if clients can send them."""
         self.flags: dict[str, str] = {}

@@ -237,6 +237,11 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     help="EncryptionConfiguration file: which resources are encrypted in storage, and with which keys.",
 )
 @click.option(
+    "--encryption-provider-config-automatic-reload",
+    is_flag=True,
+    help="Load the encryption configuration again when the file changes.",
+)
+@click.option(
     "--webhook-resolve",
     multiple=True,
     callback=_parse_webhook_urls,
@@ -359,6 +364,7 @@ def _plane(options: dict[str, Any]) -> Any:
             "service_cluster_ip_range",
             "webhook_resolve",
             "encryption_provider_config",
+            "encryption_provider_config_automatic_reload",
             "runtime_config",
             "tracing_config_file",
             "store",

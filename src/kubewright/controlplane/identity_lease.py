@@ -38,11 +38,9 @@ class IdentityLease:
     """Creates and renews the lease of one server, which is named after its host and port."""
 
     def __init__(self, server: APIServer, port: int | None) -> None:
-        host = socket.gethostname()
-        identity = host if port is None else f"{host}:{port}"
-        self.name = f"apiserver-{hashlib.sha256(identity.encode()).hexdigest()[:26]}"
+        self.name = server_identity(port)
         self.holder = f"{self.name}_{uuid.uuid4()}"
-        self._host = host
+        self._host = socket.gethostname()
         self._server = server
         self._task: asyncio.Task[None] | None = None
 
@@ -119,6 +117,13 @@ class IdentityLease:
         store = self._server.store("coordination.k8s.io", "leases")
         assert store is not None, "leases are built in"
         return store
+
+
+def server_identity(port: int | None) -> str:
+    """Return the name of a server by its host and port."""
+    host = socket.gethostname()
+    identity = host if port is None else f"{host}:{port}"
+    return f"apiserver-{hashlib.sha256(identity.encode()).hexdigest()[:26]}"
 
 
 def _micro_time(time: datetime) -> str:

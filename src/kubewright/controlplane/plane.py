@@ -32,6 +32,7 @@ from . import readiness
 from .access import (
     AccessReviews,
     AlwaysDeny,
+    AuthorizationSettings,
     ClaimStatusCheck,
     EscalationCheck,
     NodeAuthorizer,
@@ -51,13 +52,14 @@ from .credentials import (
     read_certificates,
     read_key_pair,
 )
+from .feature_gates import DEFAULT_GATES, apply_gates
 from .flow_classifier import FlowClassifier
 from .flow_metrics import FlowMetrics
 from .identity import IdentityReviews, TokenIssuer, TokenlessAuthenticator, TokenRequests, token_invalidity
-from .identity.external_tokens import read_external_tokens
+from .identity.external_tokens import ExternalTokens, read_external_tokens
 from .identity_lease import IdentityLease
 from .informers import Informers
-from .plane_options import FrontProxy, parse_service_ranges, require_node_plugins
+from .plane_options import FrontProxy, parse_port_range, parse_service_ranges, require_node_plugins
 from .readiness import Readiness
 from .webhooks import ServiceResolver, WebhookClient
 
@@ -71,8 +73,10 @@ if TYPE_CHECKING:
     from kubewright.workloads.pod_metrics import MetricsSource
     from kubewright.workloads.workloads import Workloads
 
+    from .config_reload import ConfigReloader
     from .controller_election import ControllerElection
     from .controllers import Component, ControllerManager
+    from .jwt_authentication import OIDCOptions
 
 SERVICE_NAMES = (
     "kubernetes",
@@ -115,18 +119,29 @@ class ControlPlane:
         front_proxy: FrontProxy | None = None,
         anonymous: bool = True,
         service_cluster_ip_range: str = "10.0.0.0/24",
+        service_node_port_range: str = "30000-32767",
         service_account_issuer: str | Sequence[str] = "",
         service_account_key_files: Sequence[str | Path] = (),
         service_account_signing_key_file: str | Path | None = None,
+        service_account_max_token_expiration: int = 0,
+        service_account_extend_token_expiration: bool = True,
+        service_account_jwks_uri: str = "",
         api_audiences: Sequence[str] = (),
+        default_toleration_seconds: tuple[int, int] = (300, 300),
+        priority_and_fairness: bool = True,
+        feature_gates: Mapping[str, bool] | None = None,
         webhook_resolve: Mapping[str, str] | None = None,
         event_ttl: int | None = None,
         encryption_provider_config: str | Path | None = None,
+        encryption_provider_config_automatic_reload: bool = False,
         audit: AuditOptions | None = None,
         authentication_config: str | Path | None = None,
+        oidc: OIDCOptions | None = None,
         authentication_token_webhook_config_file: str | Path | None = None,
+        authentication_token_webhook_cache_ttl: float = 120.0,
         authorization_config: str | Path | None = None,
         authorization_webhook_config_file: str | Path | None = None,
+        authorization_webhook_cache_ttls: tuple[float, float] = (300.0, 30.0),
         tracing_config_file: str | Path | None = None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
@@ -145,8 +160,19 @@ class ControlPlane:
 
             self.storage = EncryptedStorage.from_config(self.storage, encryption_provider_config)
         self.authorization = read_authorization_settings(
-            auth, authorization_config, authorization_webhook_config_file
+            auth,
+            authorization_config,
+            authorization_webhook_config_file,
+            allow_seconds=authorization_webhook_cache_ttls[0],
+            deny_seconds=authorization_webhook_cache_ttls[1],
         )
+        self.reloaded_files = {
+            "authentication": authentication_config,
+            "authorization": authorization_config,
+            "encryption": encryption_provider_config if encryption_provider_config_automatic_reload else None,
+        }
+        """Configuration files that are loaded again when they change."""
+        self.reloaders: dict[str, ConfigReloader] = {}
         self.auth = self.authorization.modes
         self.shares_port = shares_port or is_worker
         """Whether other processes listen on the port, too."""
@@ -202,6 +228,12 @@ class ControlPlane:
         self.anonymous = anonymous
         self.service_ranges = parse_service_ranges(service_cluster_ip_range)
         """Ranges of cluster IPs: one, or one of each family for dual-stack services."""
+        self.node_ports = parse_port_range(service_node_port_range)
+        self._toleration_seconds = default_toleration_seconds
+        self.priority_and_fairness = priority_and_fairness
+        """Whether FlowSchemas and priority levels apply; else only the limits of requests in flight."""
+        self.feature_gates = {**DEFAULT_GATES, **(feature_gates or {})}
+        """Features that can be enabled or disabled, by the names of kube-apiserver."""
         self.webhook_resolve = dict(webhook_resolve or {})
         self.api_audiences = tuple(api_audiences)
         self.token_files: list[StaticTokenAuthenticator] = []
@@ -209,9 +241,15 @@ class ControlPlane:
         issuers = (
             (service_account_issuer,) if isinstance(service_account_issuer, str) else service_account_issuer
         )
-        self._issuers = tuple(each for each in issuers if each) or ("https://kubernetes.default.svc",)
+        self.service_account_issuers = tuple(each for each in issuers if each) or (
+            "https://kubernetes.default.svc",
+        )
         self.external_tokens = read_external_tokens(
-            authentication_config, authentication_token_webhook_config_file, self._issuers
+            authentication_config,
+            authentication_token_webhook_config_file,
+            self.service_account_issuers,
+            oidc=oidc,
+            webhook_cache_seconds=authentication_token_webhook_cache_ttl,
         )
         """Authenticators of tokens of other issuers."""
         self._account_keys = [Path(path).read_bytes() for path in service_account_key_files]
@@ -225,7 +263,14 @@ class ControlPlane:
         self._scratch: Path | None = None
         self._stopping = asyncio.Event()
         self._parts: list[Any] = []
-        self.server = APIServer(self.storage, clock=clock, rng=rng, **(server_options or {}))
+        self._token_options: dict[str, Any] = {
+            "max_expiration": service_account_max_token_expiration,
+            "extend_expiration": service_account_extend_token_expiration,
+        }
+        self._jwks_uri = service_account_jwks_uri
+        options = {"cbor": self.feature_gates["CBORServingAndStorage"], **(server_options or {})}
+        self.server = APIServer(self.storage, clock=clock, rng=rng, **options)
+        apply_gates(self.server, self.feature_gates)
         if encryption_provider_config is not None:
             self.server.health.add("kms-providers", self.storage.check_health)
         if audit is not None:
@@ -244,7 +289,10 @@ class ControlPlane:
         self.informers = Informers(self.server)
         self.rules = RuleResolver(self.informers) if "rbac" in self.auth else None
         self._identity = IdentityReviews()
-        self._authorize()
+        self._node_authorizer: NodeAuthorizer | None = None
+        self._authorizers = AuthorizerUnion([])
+        self.server.authorizer = self._authorizers
+        self.use_authorization(self.authorization)
         self._declare()
         if event_ttl is not None:
             self._expire_events(event_ttl)
@@ -293,32 +341,49 @@ class ControlPlane:
 
     # Assembly
 
-    def _authorize(self) -> None:
+    def use_authorization(self, settings: AuthorizationSettings) -> None:
+        """Use other authorizers from now on; those with state stay."""
         authorizers: list[Authorizer] = [PrivilegedGroups()]
-        for mode in self.authorization.authorizers:
+        for mode in settings.authorizers:
             if not isinstance(mode, str):
                 authorizers.append(mode)
             elif mode == "rbac" and self.rules is not None:
                 authorizers.append(RBACAuthorizer(self.rules))
             elif mode == "node":
-                authorizers.append(NodeAuthorizer(self.informers))
+                self._node_authorizer = self._node_authorizer or NodeAuthorizer(self.informers)
+                authorizers.append(self._node_authorizer)
             else:
                 authorizers.append(AlwaysAllow() if mode == "always-allow" else AlwaysDeny())
-        self.server.authorizer = AuthorizerUnion(authorizers)
+        self.authorization = settings
+        self._authorizers.authorizers = authorizers
+
+    def use_external_tokens(self, tokens: ExternalTokens) -> None:
+        """Accept the tokens of other issuers from now on."""
+        self.external_tokens = tokens
+        self._authenticate()
 
     def _declare(self) -> None:
         reviews = AccessReviews(self.server.authorizer, self.rules)
         handlers = {**reviews.handlers, **self._identity.handlers}
-        token = TokenRequests(self.server, lambda: self.issuer).subresource()
+        token = TokenRequests(self.server, lambda: self.issuer, **self._token_options).subresource()
         for resource in builtin_resources(
             extra_handlers=handlers,
             extra_subresources={("", "serviceaccounts"): {"token": token}},
             runtime_config=self.runtime_config,
         ):
             self.server.add(resource)
+        self._set_node_ports()
         if self.nodes not in (0, "0"):
             self._declare_metrics()
         self.server.delete_options_wire = builtin_codec()
+
+    def _set_node_ports(self) -> None:
+        from .kinds.core.service.strategy import NODE_PORTS, ServiceStrategy
+
+        services = self.server.store("", "services")
+        if services is not None and self.node_ports != NODE_PORTS:
+            assert isinstance(services.resource.strategy, ServiceStrategy)
+            services.resource.strategy.set_node_ports(self.node_ports)
 
     def _expire_events(self, seconds: int) -> None:
         """Set the seconds after which events are deleted."""
@@ -357,10 +422,11 @@ class ControlPlane:
         if not self._signing_key:
             self._signing_key = await load_or_create_signing_key(credentials)
         self.issuer = TokenIssuer(
-            self._issuers[0],
+            self.service_account_issuers[0],
             self._signing_key,
             keys=self._account_keys,
             audiences=self.api_audiences,
+            jwks_uri=self._jwks_uri,
         )
         self.issuer.publish(self.server, lambda: self.url if self.front is not None else "")
         first = (str(next(ipaddress.ip_network(each).hosts())) for each in self.service_ranges)
@@ -385,7 +451,7 @@ class ControlPlane:
         from kubewright.apiserver.authentication.x509 import X509Authenticator
 
         accounts = ServiceAccountAuthenticator(
-            issuers=list(self._issuers),
+            issuers=list(self.service_account_issuers),
             keys=self.issuer.keys,
             audiences=self.issuer.audiences,
             lookup=token_invalidity(self.server, self.issuer.clock),
@@ -427,7 +493,7 @@ class ControlPlane:
         from .webhooks import MutatingWebhooks, ValidatingWebhooks
 
         plugins = [
-            *default_plugins(self.server, self.informers),
+            *default_plugins(self.server, self.informers, toleration_seconds=self._toleration_seconds),
             MutatingWebhooks(self.server, self.webhook_client, self.informers),
             ValidatingWebhooks(self.server, self.webhook_client, self.informers),
         ]
@@ -457,10 +523,12 @@ class ControlPlane:
             self.server, lambda: self.authority.issue(KUBELET_CLIENT, groups=(MASTERS,))
         )
         self._parts.append(self._kubelets)
-        flows = FlowClassifier(self.informers, self.server.max_in_flight + self.server.max_mutating_in_flight)
-        self.server.classify = flows.headers
-        self.server.flow_control = flows.control
-        self.server.metrics.registry.register(FlowMetrics(flows.control))
+        if self.priority_and_fairness:
+            total = self.server.max_in_flight + self.server.max_mutating_in_flight
+            flows = FlowClassifier(self.informers, total)
+            self.server.classify = flows.headers
+            self.server.flow_control = flows.control
+            self.server.metrics.registry.register(FlowMetrics(flows.control))
         self.controllers = ControllerManager(self.server, self.informers)
         self.aggregator = Aggregator(
             self.server, self.informers, self.service_resolver, lambda: self.front_proxy_client
@@ -611,9 +679,10 @@ class ControlPlane:
             port=self.port or 443,
             rbac=self.rules is not None,
         )
-        lease = IdentityLease(self.server, self.port)
-        await lease.start()
-        self._parts.append(lease)
+        if self.feature_gates["APIServerIdentity"]:
+            lease = IdentityLease(self.server, self.port)
+            await lease.start()
+            self._parts.append(lease)
 
     # Lifecycle
 
@@ -643,6 +712,13 @@ class ControlPlane:
                     self._scratch = Path(tempfile.mkdtemp(prefix="kubewright-"))
                     self._kubeconfig = self._scratch / "kubeconfig"
                 self.front.write_kubeconfig(self._kubeconfig, client=self.admin)
+            if any(self.reloaded_files.values()):
+                from .plane_reloads import config_reloaders
+
+                self.reloaders = config_reloaders(self)
+                for reloader in self.reloaders.values():
+                    self._parts.append(reloader)
+                    await reloader.start()
         except BaseException:
             await self.stop()
             raise

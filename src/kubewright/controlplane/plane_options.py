@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass
 
 
@@ -28,6 +29,20 @@ def parse_service_ranges(text: str) -> tuple[str, ...]:
     return tuple(map(str, networks))
 
 
+def parse_port_range(text: str) -> range:
+    """Return the ports of `FIRST-LAST`, `FIRST+SIZE` or one port; raises `ValueError`."""
+    match = re.fullmatch(r"\s*(\d+)\s*(?:([-+])\s*(\d+)\s*)?", text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a port range such as 30000-32767")
+    first = int(match[1])
+    last = first if match[2] is None else int(match[3]) + (first if match[2] == "+" else 0)
+    if last > 65535:
+        raise ValueError(f"the port range cannot be greater than 65535: {text}")
+    if last < first or not first:
+        raise ValueError(f"{text!r}: the first port must be at least 1, and not greater than the last one")
+    return range(first, last + 1)
+
+
 def require_node_plugins() -> None:
     """Raise `ValueError` if the extra `node` is not installed."""
     from importlib.util import find_spec
@@ -38,4 +53,4 @@ def require_node_plugins() -> None:
         )
 
 
-__all__ = ["FrontProxy", "parse_service_ranges", "require_node_plugins"]
+__all__ = ["FrontProxy", "parse_port_range", "parse_service_ranges", "require_node_plugins"]

@@ -1,7 +1,8 @@
 """Feature gates of kube-apiserver v1.36, by their default.
 
-No gate changes this server: its behaviour is that of the defaults. A gate with its default value is accepted
-silently, another value with a warning, an unknown gate is an error as in kube-apiserver.
+A few gates have an effect here (`kubewright.controlplane.feature_gates`); for all others the behaviour is
+that of the defaults, and another value is named in a warning. Unknown and locked gates are errors, as in
+kube-apiserver.
 """
 
 from __future__ import annotations
@@ -87,25 +88,56 @@ VolumeLimitScaling WindowsCPUAndMemoryAffinity WindowsHostNetwork WorkloadAwareP
 DISABLED = frozenset(_DISABLED_NAMES.split())
 """Gates that are disabled by default."""
 
+_LOCKED_NAMES = """
+APIServerTracing AggregatedDiscoveryRemoveBetaType AllowOverwriteTerminationGracePeriodSeconds
+AnonymousAuthConfigurableEndpoints AnyVolumeDataSource AuthorizeNodeWithSelectors AuthorizeWithSelectors
+BtreeWatchCache CPUManagerPolicyOptions CRDValidationRatcheting CSIServiceAccountTokenSecrets
+ConsistentListFromCache CustomResourceFieldSelectors DRAAdminAccess DeclarativeValidation
+DisableAllocatorDualWrite DisableNodeKubeProxyVersion DynamicResourceAllocation ExecProbeTimeout
+ExternalServiceAccountTokenSigner GitRepoVolumeDriver ImageMaximumGCAge ImageVolume InOrderInformers
+InPlacePodVerticalScaling JobBackoffLimitPerIndex JobManagedBy JobPodReplacementPolicy JobSuccessPolicy
+KubeletCgroupDriverFromCRI KubeletFineGrainedAuthz KubeletPSI KubeletPodResourcesDynamicResources
+KubeletPodResourcesGet KubeletTracing LogarithmicScaleDown MatchLabelKeysInPodAffinity
+MultiCIDRServiceAllocator MutableCSINodeAllocatableCount NFTablesProxyMode
+NodeInclusionPolicyInPodTopologySpread NodeLogQuery NodeSwap OrderedNamespaceDeletion PodLifecycleSleepAction
+PodLifecycleSleepActionAllowZero PodObservedGenerationTracking PodSchedulingReadiness
+PreferSameTrafficDistribution ProcMountType RecoverVolumeExpansionFailure RecursiveReadOnlyMounts
+RelaxedDNSSearchValidation RelaxedEnvironmentVariableValidation ResilientWatchCacheInitialization
+RetryGenerateName SELinuxChangePolicy SELinuxMountReadWriteOncePod SchedulerQueueingHints
+SeparateCacheWatchRPC SeparateTaintEvictionController ServiceAccountTokenJTI ServiceAccountTokenNodeBinding
+ServiceAccountTokenNodeBindingValidation ServiceAccountTokenPodNodeInfo SidecarContainers
+StreamingCollectionEncodingToJSON StreamingCollectionEncodingToProtobuf
+StructuredAuthenticationConfiguration SupplementalGroupsPolicy SystemdWatchdog TopologyManagerPolicyOptions
+UserNamespacesSupport VolumeAttributesClass WinDSR WinOverlay
+"""
+
+LOCKED = frozenset(_LOCKED_NAMES.split())
+"""Gates whose value cannot be changed."""
+
 _VALUES = {"true": True, "false": False, "1": True, "0": False, "t": True, "f": False}
 
 
-def gates_without_effect(pairs: Iterable[str]) -> list[str]:
-    """Return the `NAME=VALUE` pairs of `--feature-gates` with other values than the default.
+def parse_gates(pairs: Iterable[str]) -> dict[str, bool]:
+    """Return the `NAME=VALUE` pairs of `--feature-gates` whose value is not the default.
 
-    Raises `FlagError` for unknown gates.
+    Raises `FlagError` with the messages of kube-apiserver for unknown and for locked gates.
     """
-    changed = []
+    gates: dict[str, bool] = {}
     for pair in pairs:
         name, equals, text = pair.rpartition(":")[2].partition("=")
-        value = _VALUES.get(text.strip().lower())
-        if not equals or value is None:
-            raise FlagError(f'invalid argument "{pair}" for "--feature-gates" flag: expected NAME=true|false')
-        name = name.strip()
+        name, text = name.strip(), text.strip()
+        if not equals:
+            raise FlagError(f"--feature-gates: missing bool value for {name}")
+        value = _VALUES.get(text.lower())
+        if value is None:
+            raise FlagError(f"--feature-gates: invalid value of {name}={text}, expected true or false")
         if name not in ENABLED and name not in DISABLED:
+            raise FlagError(f"--feature-gates: unrecognized feature gate: {name}")
+        default = name in ENABLED
+        if name in LOCKED and value != default:
             raise FlagError(
-                f'invalid argument "{pair}" for "--feature-gates" flag: unrecognized feature gate: {name}'
+                f"--feature-gates: cannot set feature gate {name} to {text}, "
+                f"feature is locked to {str(default).lower()}"
             )
-        if value != (name in ENABLED):
-            changed.append(f"{name}={text.strip()}")
-    return changed
+        gates[name] = value
+    return {name: value for name, value in gates.items() if value != (name in ENABLED)}

@@ -108,6 +108,9 @@ async def serve(settings: ServerSettings, log: LogHandler) -> None:
     log.is_ready = True
     _print(f"Serving securely on {plane.bind}:{plane.port}")
     await stop.wait()
+    if settings.shutdown_delay:
+        plane.server.stopping = True  # `/readyz` fails, so that load balancers choose other servers
+        await asyncio.sleep(settings.shutdown_delay)
     try:
         async with asyncio.timeout(STOP_TIMEOUT):
             await plane.stop()

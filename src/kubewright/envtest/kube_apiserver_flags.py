@@ -13,15 +13,19 @@ from .flags import Flags
 
 _SUPPORTED = {
     "array": """
-        service-account-issuer service-account-key-file
+        oidc-required-claim service-account-issuer service-account-key-file
     """,
     "bool": """
-        anonymous-auth audit-log-batch-throttle-enable audit-log-compress audit-log-truncate-enabled
-        audit-webhook-batch-throttle-enable audit-webhook-truncate-enabled
+        anonymous-auth audit-log-batch-throttle-enable audit-log-compress
+        audit-log-truncate-enabled audit-webhook-batch-throttle-enable
+        audit-webhook-truncate-enabled enable-priority-and-fairness
+        encryption-provider-config-automatic-reload service-account-extend-token-expiration
     """,
     "duration": """
         audit-log-batch-max-wait audit-webhook-batch-max-wait audit-webhook-initial-backoff
-        etcd-compaction-interval event-ttl request-timeout
+        authentication-token-webhook-cache-ttl authorization-webhook-cache-authorized-ttl
+        authorization-webhook-cache-unauthorized-ttl etcd-compaction-interval event-ttl
+        request-timeout service-account-max-token-expiration shutdown-delay-duration
     """,
     "float": """
         audit-log-batch-throttle-qps audit-webhook-batch-throttle-qps
@@ -29,15 +33,17 @@ _SUPPORTED = {
     "int": """
         audit-log-batch-buffer-size audit-log-batch-max-size audit-log-batch-throttle-burst
         audit-log-maxage audit-log-maxbackup audit-log-maxsize audit-log-truncate-max-batch-size
-        audit-log-truncate-max-event-size audit-webhook-batch-buffer-size audit-webhook-batch-max-size
-        audit-webhook-batch-throttle-burst audit-webhook-truncate-max-batch-size
-        audit-webhook-truncate-max-event-size max-mutating-requests-inflight max-requests-inflight
-        min-request-timeout secure-port v
+        audit-log-truncate-max-event-size audit-webhook-batch-buffer-size
+        audit-webhook-batch-max-size audit-webhook-batch-throttle-burst
+        audit-webhook-truncate-max-batch-size audit-webhook-truncate-max-event-size
+        default-not-ready-toleration-seconds default-unreachable-toleration-seconds
+        max-mutating-requests-inflight max-requests-inflight min-request-timeout secure-port v
     """,
     "list": """
-        api-audiences authorization-mode disable-admission-plugins enable-admission-plugins etcd-servers
-        feature-gates requestheader-allowed-names requestheader-extra-headers-prefix
-        requestheader-group-headers requestheader-uid-headers requestheader-username-headers
+        api-audiences authorization-mode disable-admission-plugins enable-admission-plugins
+        etcd-servers feature-gates oidc-signing-algs requestheader-allowed-names
+        requestheader-extra-headers-prefix requestheader-group-headers requestheader-uid-headers
+        requestheader-username-headers
     """,
     "map": """
         runtime-config
@@ -47,10 +53,12 @@ _SUPPORTED = {
         audit-policy-file audit-webhook-config-file audit-webhook-mode audit-webhook-version
         authentication-config authentication-token-webhook-config-file authorization-config
         authorization-webhook-config-file bind-address cert-dir client-ca-file
-        encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile etcd-prefix logging-format
-        proxy-client-cert-file proxy-client-key-file requestheader-client-ca-file
-        service-account-signing-key-file service-cluster-ip-range tls-cert-file tls-min-version
-        tls-private-key-file token-auth-file tracing-config-file
+        encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile etcd-prefix
+        logging-format oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix
+        oidc-issuer-url oidc-username-claim oidc-username-prefix proxy-client-cert-file
+        proxy-client-key-file requestheader-client-ca-file service-account-jwks-uri
+        service-account-signing-key-file service-cluster-ip-range service-node-port-range
+        tls-cert-file tls-min-version tls-private-key-file token-auth-file tracing-config-file
     """,
 }
 
@@ -62,47 +70,43 @@ _IGNORED = {
         aggregator-reject-forwarding-redirect allow-privileged contention-profiling
         disable-http2-serving emulation-forward-compatible enable-aggregator-routing
         enable-bootstrap-token-auth enable-garbage-collector enable-logs-handler
-        enable-priority-and-fairness encryption-provider-config-automatic-reload log-json-split-stream
-        log-text-split-stream permit-address-sharing permit-port-sharing profiling
-        runtime-config-emulation-forward-compatible service-account-extend-token-expiration
-        service-account-lookup shutdown-send-retry-after watch-cache
+        log-json-split-stream log-text-split-stream permit-address-sharing permit-port-sharing
+        profiling runtime-config-emulation-forward-compatible service-account-lookup
+        shutdown-send-retry-after watch-cache
     """,
     "duration": """
-        audit-webhook-batch-initial-backoff authentication-token-webhook-cache-ttl
-        authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl
-        coordinated-leadership-lease-duration coordinated-leadership-renew-deadline
-        coordinated-leadership-retry-period etcd-count-metric-poll-period etcd-db-metric-poll-interval
-        etcd-healthcheck-timeout etcd-readycheck-timeout kubelet-timeout livez-grace-period
-        log-flush-frequency service-account-max-token-expiration shutdown-delay-duration
+        audit-webhook-batch-initial-backoff coordinated-leadership-lease-duration
+        coordinated-leadership-renew-deadline coordinated-leadership-retry-period
+        etcd-count-metric-poll-period etcd-db-metric-poll-interval etcd-healthcheck-timeout
+        etcd-readycheck-timeout kubelet-timeout livez-grace-period log-flush-frequency
         shutdown-watch-termination-grace-period storage-initialization-timeout
     """,
     "float": """
         goaway-chance
     """,
     "int": """
-        apiserver-count default-not-ready-toleration-seconds default-unreachable-toleration-seconds
-        default-watch-cache-size delete-collection-workers http2-max-streams-per-connection kubelet-port
-        kubelet-read-only-port kubernetes-service-node-port lease-reuse-duration-seconds
-        max-connection-bytes-per-sec
+        apiserver-count default-watch-cache-size delete-collection-workers
+        http2-max-streams-per-connection kubelet-port kubelet-read-only-port
+        kubernetes-service-node-port lease-reuse-duration-seconds max-connection-bytes-per-sec
     """,
     "list": """
-        admission-control cors-allowed-origins disabled-metrics emulated-version etcd-servers-overrides
-        kubelet-preferred-address-types min-compatibility-version oidc-signing-algs
-        strict-transport-security-directives tls-cipher-suites tls-curve-preferences watch-cache-sizes
+        admission-control cors-allowed-origins disabled-metrics emulated-version
+        etcd-servers-overrides kubelet-preferred-address-types min-compatibility-version
+        strict-transport-security-directives tls-cipher-suites tls-curve-preferences
+        watch-cache-sizes
     """,
     "map": """
-        allow-metric-labels oidc-required-claim
+        allow-metric-labels
     """,
     "string": """
-        admission-control-config-file allow-metric-labels-manifest authentication-token-webhook-version
-        authorization-policy-file authorization-webhook-version debug-socket-path
-        egress-selector-config-file endpoint-reconciler-type external-hostname
-        kubelet-certificate-authority kubelet-client-certificate kubelet-client-key
-        log-json-info-buffer-size log-text-info-buffer-size oidc-ca-file oidc-client-id
-        oidc-groups-claim oidc-groups-prefix oidc-issuer-url oidc-username-claim oidc-username-prefix
-        peer-advertise-ip peer-advertise-port peer-ca-file service-account-jwks-uri
-        service-account-signing-endpoint service-node-port-range show-hidden-metrics-for-version
-        storage-backend storage-media-type vmodule
+        admission-control-config-file allow-metric-labels-manifest
+        authentication-token-webhook-version authorization-policy-file
+        authorization-webhook-version debug-socket-path egress-selector-config-file
+        endpoint-reconciler-type external-hostname kubelet-certificate-authority
+        kubelet-client-certificate kubelet-client-key log-json-info-buffer-size
+        log-text-info-buffer-size peer-advertise-ip peer-advertise-port peer-ca-file
+        service-account-signing-endpoint show-hidden-metrics-for-version storage-backend
+        storage-media-type vmodule
     """,
 }
 
@@ -123,24 +127,20 @@ TYPES = {**SUPPORTED, **IGNORED, "help": "bool", "version": "bool"}
 ABBREVIATIONS = {"h": "help", "v": "v"}
 
 SATISFIED: dict[str, tuple[str, ...]] = {
+    "authentication-token-webhook-version": ("v1",),
+    "authorization-webhook-version": ("v1",),
     "aggregator-reject-forwarding-redirect": ("true",),
     "allow-privileged": ("true",),
     "contention-profiling": ("false",),
-    "default-not-ready-toleration-seconds": ("300",),
-    "default-unreachable-toleration-seconds": ("300",),
     "disable-http2-serving": ("true",),
     "enable-bootstrap-token-auth": ("false",),
     "enable-garbage-collector": ("true",),
     "enable-logs-handler": ("false",),
-    "enable-priority-and-fairness": ("true",),
     "endpoint-reconciler-type": ("lease",),
     "goaway-chance": ("0",),
     "kubernetes-service-node-port": ("0",),
     "profiling": ("false",),
-    "service-account-extend-token-expiration": ("true",),
     "service-account-lookup": ("true",),
-    "service-node-port-range": ("30000-32767",),
-    "shutdown-delay-duration": ("0", "0s"),
     "storage-backend": ("etcd3",),
     "watch-cache": ("true",),
 }

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kubewright.controlplane.feature_gates import DEFAULT_GATES
+
 from .etcd_connection import DEFAULT_PREFIX, EtcdClientOptions
-from .feature_gates import gates_without_effect
+from .feature_gates import parse_gates
 from .flags import FlagError, Flags
 from .kube_apiserver_flags import flags_without_effect
 
@@ -32,6 +34,8 @@ class ServerSettings:
     """The flags that were given, for `/flagz`."""
     log_level: int = logging.WARNING
     log_format: str = "text"
+    shutdown_delay: float = 0.0
+    """Seconds for which requests are served after a signal, while `/readyz` fails."""
 
 
 def translate(flags: Flags) -> ServerSettings:
@@ -40,9 +44,10 @@ def translate(flags: Flags) -> ServerSettings:
     ignored = flags_without_effect(flags)
     if ignored:
         warnings.append(f"ignored flags of kube-apiserver that have no effect here: {' '.join(ignored)}")
-    gates = gates_without_effect(flags.strings("feature-gates"))
-    if gates:
-        warnings.append(f"ignored feature gates that have no effect here: {' '.join(gates)}")
+    gates = parse_gates(flags.strings("feature-gates"))
+    without_effect = [f"{name}={str(gates[name]).lower()}" for name in gates if name not in DEFAULT_GATES]
+    if without_effect:
+        warnings.append(f"ignored feature gates that have no effect here: {' '.join(without_effect)}")
     etcd = EtcdClientOptions(
         servers=tuple(flags.strings("etcd-servers")),
         prefix=flags.string("etcd-prefix", DEFAULT_PREFIX),
@@ -71,22 +76,43 @@ def translate(flags: Flags) -> ServerSettings:
         "authorization_config": flags.string("authorization-config") or None,
         "authorization_webhook_config_file": flags.string("authorization-webhook-config-file") or None,
         "authentication_config": flags.string("authentication-config") or None,
+        "oidc": _oidc(flags),
         "authentication_token_webhook_config_file": flags.string("authentication-token-webhook-config-file")
         or None,
+        "authentication_token_webhook_cache_ttl": flags.seconds(
+            "authentication-token-webhook-cache-ttl", 120.0
+        ),
+        "authorization_webhook_cache_ttls": (
+            flags.seconds("authorization-webhook-cache-authorized-ttl", 300.0),
+            flags.seconds("authorization-webhook-cache-unauthorized-ttl", 30.0),
+        ),
         "anonymous": anonymous,
         "token_auth_file": flags.string("token-auth-file") or None,
         "client_ca_file": flags.string("client-ca-file") or None,
         "front_proxy": _front_proxy(flags),
         "service_cluster_ip_range": flags.string("service-cluster-ip-range", "10.0.0.0/24"),
+        "service_node_port_range": _node_ports(flags),
         "service_account_issuer": flags.strings("service-account-issuer"),
         "service_account_key_files": flags.strings("service-account-key-file"),
         "service_account_signing_key_file": flags.string("service-account-signing-key-file") or None,
+        "service_account_max_token_expiration": _token_expiration(flags),
+        "service_account_extend_token_expiration": flags.boolean(
+            "service-account-extend-token-expiration", True
+        ),
+        "service_account_jwks_uri": flags.string("service-account-jwks-uri"),
+        "default_toleration_seconds": (
+            flags.integer("default-not-ready-toleration-seconds", 300),
+            flags.integer("default-unreachable-toleration-seconds", 300),
+        ),
+        "priority_and_fairness": flags.boolean("enable-priority-and-fairness", True),
+        "feature_gates": {name: value for name, value in gates.items() if name in DEFAULT_GATES},
         "api_audiences": flags.strings("api-audiences"),
         "enable_admission_plugins": flags.strings("enable-admission-plugins"),
         "disable_admission_plugins": flags.strings("disable-admission-plugins"),
         "runtime_config": _runtime_config(flags),
         "audit": _audit(flags),
         "encryption_provider_config": flags.string("encryption-provider-config") or None,
+        "encryption_provider_config_automatic_reload": _reloads_encryption(flags),
         "event_ttl": int(flags.seconds("event-ttl", 3600.0)) if "event-ttl" in flags else None,
         "tracing_config_file": flags.string("tracing-config-file") or None,
         "server_options": _server_options(flags),
@@ -102,6 +128,7 @@ def translate(flags: Flags) -> ServerSettings:
         flags={name: ",".join(flags.strings(name)) for name in flags.names()},
         log_level=_log_level(flags),
         log_format=log_format,
+        shutdown_delay=max(0.0, flags.seconds("shutdown-delay-duration", 0.0)),
     )
 
 
@@ -118,6 +145,64 @@ def _port(flags: Flags) -> int:
     if not 0 < port < 65536:
         raise FlagError(f"--secure-port {port} must be between 1 and 65535, inclusive")
     return port
+
+
+def _node_ports(flags: Flags) -> str:
+    from kubewright.controlplane.plane_options import parse_port_range
+
+    text = flags.string("service-node-port-range", "30000-32767")
+    try:
+        parse_port_range(text)
+    except ValueError as error:
+        raise FlagError(f'invalid argument "{text}" for "--service-node-port-range" flag: {error}') from None
+    return text
+
+
+def _token_expiration(flags: Flags) -> int:
+    seconds = int(flags.seconds("service-account-max-token-expiration", 0.0))
+    if seconds and not 3600 <= seconds <= 1 << 32:
+        raise FlagError("the service-account-max-token-expiration must be between 1 hour and 2^32 seconds")
+    return seconds
+
+
+def _reloads_encryption(flags: Flags) -> bool:
+    reloads = flags.boolean("encryption-provider-config-automatic-reload")
+    if reloads and not flags.string("encryption-provider-config"):
+        raise FlagError(
+            "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config"
+        )
+    return reloads
+
+
+def _oidc(flags: Flags) -> Any:
+    if not any(name.startswith("oidc-") for name in flags.names()):
+        return None
+    if "authentication-config" in flags:
+        raise FlagError("authentication-config file and oidc-* flags are mutually exclusive")
+    issuer, client = flags.string("oidc-issuer-url"), flags.string("oidc-client-id")
+    if not issuer or not client:
+        raise FlagError(
+            "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set"
+        )
+    from kubewright.controlplane.jwt_authentication import OIDCOptions
+
+    required = {}
+    for pair in flags.strings("oidc-required-claim"):
+        claim, equals, value = pair.partition("=")
+        if not equals:
+            raise FlagError(f"--oidc-required-claim: malformed pair {pair!r}, expect string=string")
+        required[claim.strip()] = value.strip()
+    return OIDCOptions(
+        issuer_url=issuer,
+        client_id=client,
+        ca_file=flags.string("oidc-ca-file") or None,
+        username_claim=flags.string("oidc-username-claim", "sub"),
+        username_prefix=flags.string("oidc-username-prefix"),
+        groups_claim=flags.string("oidc-groups-claim"),
+        groups_prefix=flags.string("oidc-groups-prefix"),
+        required_claims=required,
+        signing_algorithms=flags.strings("oidc-signing-algs") or ("RS256",),
+    )
 
 
 def _certificates(flags: Flags, cert_dir: Path) -> dict[str, Any]:

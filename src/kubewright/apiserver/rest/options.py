@@ -64,6 +64,12 @@ def parse_list_options(request: HTTPRequest, *, watch: bool = False) -> ListOpti
     return options
 
 
+def watch_list_disabled() -> APIError:
+    """Return the error of a watch with `sendInitialEvents` on a server that does not support it."""
+    why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+    return invalid(GroupKind(META, "ListOptions"), "", [fe.forbidden("sendInitialEvents", why)])
+
+
 def integer(text: str) -> int:
     """Parse an integer of a query."""
     sign = text[1:] if text[:1] in ("+", "-") else text

@@ -17,7 +17,7 @@ from kubewright.apiserver.http.request_info import RequestInfo
 from kubewright.apiserver.watch.cache import Watcher
 
 from .initial_events import InitialEvents
-from .options import ListOptions, parse_list_options, parse_version
+from .options import ListOptions, parse_list_options, parse_version, watch_list_disabled
 from .scope import EndpointScope
 from .selection import make_selection
 
@@ -37,6 +37,8 @@ class WatchHandler:
         if response_format.media == YAML:
             raise NotAcceptable(f"only the following media types are accepted: {_STREAMS}")
         options = parse_list_options(request, watch=True)
+        if options.send_initial_events is not None and not scope.server.watch_list:
+            raise watch_list_disabled()
         selection = make_selection(scope.resource, scope.version, options.labels, options.fields)
         namespace = scope.namespace(info)
         name = info.parts[1] if len(info.parts) > 1 else ""

@@ -28,6 +28,23 @@ class AuthorizationSettings:
         """The authorizers that are not webhooks."""
         return tuple(each for each in self.authorizers if isinstance(each, str))
 
+    def check_reload(self, changed: AuthorizationSettings) -> None:
+        """Raise `ConfigFileError` unless another file with these settings can replace this one.
+
+        As in kube-apiserver, authorizers that are not webhooks must stay, and those with state (`Node`,
+        `RBAC`) cannot be added.
+        """
+        from kubewright.controlplane.config_file import ConfigFileError
+
+        missing = sorted(set(self.modes) - set(changed.modes))
+        if missing:
+            raise ConfigFileError(f"authorizers: missing required types: {', '.join(missing)}")
+        added = sorted({"node", "rbac"} & set(changed.modes) - set(self.modes))
+        if added:
+            raise ConfigFileError(
+                f"authorizers: {', '.join(added)}: not in the initial configuration file; restart the server"
+            )
+
     async def close(self) -> None:
         """Close the connections."""
         for connection in self.connections:
@@ -38,10 +55,14 @@ def read_authorization_settings(
     modes: str | Iterable[str],
     config: str | Path | None = None,
     webhook_config_file: str | Path | None = None,
+    *,
+    allow_seconds: float = 300.0,
+    deny_seconds: float = 30.0,
 ) -> AuthorizationSettings:
     """Return the settings of an `AuthorizationConfiguration` file, or of modes; raises `ValueError`.
 
-    The mode `webhook` requires a kubeconfig file with the URL of the webhook.
+    The mode `webhook` requires a kubeconfig file with the URL of the webhook; its decisions are used again
+    for the given seconds.
     """
     if config is not None:
         if webhook_config_file is not None:
@@ -59,5 +80,7 @@ def read_authorization_settings(
     from .webhook_authorizer import WebhookAuthorizer
 
     connection = KubeconfigWebhook(webhook_config_file)
-    webhook = WebhookAuthorizer("default", connection.review)
+    webhook = WebhookAuthorizer(
+        "default", connection.review, allow_seconds=allow_seconds, deny_seconds=deny_seconds
+    )
     return AuthorizationSettings([webhook if mode == "webhook" else mode for mode in parsed], [connection])

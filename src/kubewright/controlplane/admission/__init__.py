@@ -17,8 +17,13 @@ if TYPE_CHECKING:
     from kubewright.controlplane.informers import Informers
 
 
-def default_plugins(server: APIServer, informers: Informers) -> list[AdmissionPlugin]:
-    """Return the plug-ins that need only the server and its informers, which excludes webhooks."""
+def default_plugins(
+    server: APIServer, informers: Informers, *, toleration_seconds: tuple[int, int] = (300, 300)
+) -> list[AdmissionPlugin]:
+    """Return the plug-ins that need only the server and its informers, which excludes webhooks.
+
+    `toleration_seconds` are those of pods for nodes that are not ready, and unreachable.
+    """
     from .always import AlwaysAdmit, AlwaysDeny, DenyServiceExternalIPs
     from .certificates import (
         CertificateApproval,
@@ -62,7 +67,7 @@ def default_plugins(server: APIServer, informers: Informers) -> list[AdmissionPl
         TaintNodesByCondition(),
         PodSecurity(informers),
         Priority(informers),
-        DefaultTolerationSeconds(),
+        DefaultTolerationSeconds(*toleration_seconds),
         DefaultStorageClass(informers),
         StorageObjectInUseProtection(),
         OwnerReferences(server),

@@ -32,14 +32,15 @@ class _Filler(AdmissionPlugin):
 
 
 class DefaultTolerationSeconds(_Filler):
-    """Adds tolerations of 300 seconds for not-ready and unreachable nodes."""
+    """Adds tolerations for not-ready and unreachable nodes, with a duration."""
 
     name = "DefaultTolerationSeconds"
     resources = frozenset((("", "pods"),))
     operations = ("CREATE", "UPDATE")
 
-    def __init__(self, seconds: int = 300) -> None:
-        self._seconds = seconds
+    def __init__(self, not_ready: int = 300, unreachable: int = 300) -> None:
+        """The arguments are seconds."""
+        self._seconds = {NOT_READY: not_ready, UNREACHABLE: unreachable}
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
         """Add missing tolerations."""
@@ -51,9 +52,9 @@ class DefaultTolerationSeconds(_Filler):
                 "key": key,
                 "operator": "Exists",
                 "effect": "NoExecute",
-                "tolerationSeconds": self._seconds,
+                "tolerationSeconds": seconds,
             }
-            for key in (NOT_READY, UNREACHABLE)
+            for key, seconds in self._seconds.items()
             if not any(
                 each.get("key", "") in ("", key) and each.get("effect", "") in ("", "NoExecute")
                 for each in tolerations

@@ -100,6 +100,20 @@ class EncryptionRules:
                 self._chains.setdefault(each, chain)
         self.providers = tuple({provider: None for _, chain in chains for provider in chain.providers})
 
+    async def open(self) -> None:
+        """Connect the providers; raises `StorageError` if one does not respond, after closing the others."""
+        try:
+            for provider in self.providers:
+                await provider.open()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Disconnect the providers."""
+        for provider in self.providers:
+            await provider.close()
+
     def chain(self, group: str, resource: str) -> ProviderChain | None:
         """Return the providers of a resource; `None` if it is not encrypted."""
         for key in (_GroupResource(group, resource), _GroupResource(group, "*"), _GroupResource("*", "*")):

@@ -10,7 +10,7 @@ be decoded: it is an error of that object alone.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Self
 
@@ -22,6 +22,7 @@ from kubewright.storage.contract import (
     Page,
     RevisionMismatch,
     Storage,
+    StorageError,
     StorageEvent,
     StorageWatch,
 )
@@ -30,6 +31,8 @@ from .config import EncryptionRules, load_encryption_config
 from .providers import DecryptionError, KeyNotLoaded, ProviderChain
 
 logger = logging.getLogger("kubewright.controlplane")
+
+_PAGE = 500
 
 ResourceOf = Callable[[str], tuple[str, str] | None]
 """Returns group and resource of a storage key; `None` for keys that are not of a resource."""
@@ -56,13 +59,38 @@ class EncryptedStorage(Storage):
 
     async def open(self) -> None:
         await self.inner.open()
-        for provider in self.rules.providers:
-            await provider.open()
+        await self.rules.open()
 
     async def close(self) -> None:
-        for provider in self.rules.providers:
-            await provider.close()
+        await self.rules.close()
         await self.inner.close()
+
+    async def reload(self, path: str | Path) -> Callable[[], Awaitable[None]]:
+        """Use the rules of a changed file; return the function that closes the previous providers.
+
+        Raises `ConfigFileError`, or `StorageError` if a KMS plug-in does not respond; the present rules stay
+        in use then.
+        """
+        rules = load_encryption_config(path)
+        await rules.open()
+        previous, self.rules = self.rules, rules
+        self._reported.clear()
+        try:
+            await self._find_stale()
+        except StorageError as error:
+            logger.warning("cannot find objects of previous encryption keys", extra={"error": str(error)})
+        return previous.close
+
+    async def _find_stale(self) -> None:
+        """Read all encrypted objects, to find those that another key than the present first has encrypted."""
+        start: str | None = None
+        while True:
+            page = await self.inner.list(STORAGE_PREFIX, start=start, limit=_PAGE)
+            for item in page.items:
+                await self._read(item)
+            if not page.more:
+                return
+            start = page.items[-1].key + "\0"
 
     def check_health(self) -> None:
         """Raise `RuntimeError` if a provider cannot encrypt."""
@@ -142,8 +170,11 @@ class EncryptedStorage(Storage):
         except DecryptionError as error:
             self._report(item, error)
             return item
-        if stale and item.mod_revision > self._stale.get(item.key, 0):
-            self._stale[item.key] = item.mod_revision
+        if stale:
+            if item.mod_revision > self._stale.get(item.key, 0):
+                self._stale[item.key] = item.mod_revision
+        elif self._stale.get(item.key) == item.mod_revision:
+            del self._stale[item.key]  # its key is the first one again
         return item._replace(value=plain)
 
     def _report(self, item: KeyValue, error: DecryptionError) -> None:

@@ -34,8 +34,11 @@ class TokenIssuer:
         *,
         keys: Sequence[bytes] = (),
         audiences: Sequence[str] = (),
+        jwks_uri: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`jwks_uri`: where the key set is published, if not at this server."""
+        self._jwks_uri = jwks_uri
         self.issuer = issuer
         self.audiences = tuple(audiences) or (issuer,)
         self.keys = tuple(keys) or (signing_key,)
@@ -113,7 +116,7 @@ class TokenIssuer:
             require(request, JSON)
             document = {
                 "issuer": self.issuer,
-                "jwks_uri": (url() or self.issuer.rstrip("/")) + JWKS_PATH,
+                "jwks_uri": self._jwks_uri or (url() or self.issuer.rstrip("/")) + JWKS_PATH,
                 "response_types_supported": ["id_token"],
                 "subject_types_supported": ["public"],
                 "id_token_signing_alg_values_supported": sorted({key["alg"] for key in self._key_set}),

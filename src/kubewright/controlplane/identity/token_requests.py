@@ -34,9 +34,20 @@ _ISSUED = "authentication.kubernetes.io/issued-credential-id"
 class TokenRequests:
     """Serves token requests."""
 
-    def __init__(self, server: APIServer, issuer: Callable[[], TokenIssuer]) -> None:
+    def __init__(
+        self,
+        server: APIServer,
+        issuer: Callable[[], TokenIssuer],
+        *,
+        max_expiration: int = 0,
+        extend_expiration: bool = True,
+    ) -> None:
+        """`max_expiration`: seconds after which all tokens expire (0: no limit); `extend_expiration`: whether
+        projected tokens of pods live for a year, with warnings after an hour."""
         self._server = server
         self._find_issuer = issuer
+        self._max_expiration = max_expiration
+        self._extend_expiration = extend_expiration
 
     @property
     def _issuer(self) -> TokenIssuer:
@@ -84,13 +95,19 @@ class TokenRequests:
         name, namespace, uid = call.name, call.namespace, metadata["uid"]
         audiences, seconds = spec["audiences"], spec["expirationSeconds"]
         self._check_duration(seconds)
+        limit = self._max_expiration
+        if limit and seconds > limit:
+            text = f"requested expiration of {seconds} seconds shortened to {limit} seconds"
+            call.request.warnings.add(text)
+            seconds = limit
         bound: Object = {}
         reference = spec.get("boundObjectRef")
         self._check_attestations(spec, reference)
         if reference:
             bound = await self._bind(reference, namespace, name)
         lifetime, warn_after = seconds, 0
-        if "pod" in bound and seconds == _PROJECTED and tuple(audiences) == self._issuer.audiences:
+        is_projected = "pod" in bound and seconds == _PROJECTED
+        if self._extend_expiration and is_projected and tuple(audiences) == self._issuer.audiences:
             lifetime, warn_after = _YEAR, seconds
         token_id = str(uuid.uuid4())
         if call.request.audit is not None:

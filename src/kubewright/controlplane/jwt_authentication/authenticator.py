@@ -16,17 +16,29 @@ from .issuer_keys import IssuerKeys
 
 logger = logging.getLogger("kubewright.controlplane")
 
-_ALGORITHMS: Final = ["RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512"]
+ALGORITHMS: Final = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512")
+"""Algorithms of signatures, all of them asymmetric."""
 
 
 class JWTAuthenticator:
     """Authenticates tokens of an issuer for some audiences."""
 
-    def __init__(self, keys: IssuerKeys, audiences: Sequence[str], mapping: ClaimMapping) -> None:
+    def __init__(
+        self,
+        keys: IssuerKeys,
+        audiences: Sequence[str],
+        mapping: ClaimMapping,
+        algorithms: Sequence[str] = ALGORITHMS,
+    ) -> None:
         self.issuer = keys.issuer
+        self._algorithms = list(algorithms)
         self._keys = keys
         self._audiences = list(audiences)
         self._mapping = mapping
+
+    async def load_keys(self) -> None:
+        """Fetch the keys of the issuer before the first token; raises `KeysUnavailable`."""
+        await self._keys.load()
 
     async def authenticate(self, request: HTTPRequest) -> User | None:
         """Return the user of the bearer token, `None` if it is of another issuer."""
@@ -58,7 +70,7 @@ class JWTAuthenticator:
                 claims: dict[str, Any] = jwt.decode(
                     token,
                     key.key,
-                    algorithms=_ALGORITHMS,
+                    algorithms=self._algorithms,
                     audience=self._audiences,
                     issuer=self.issuer,
                     options={"require": ["exp", "iss", "aud"]},

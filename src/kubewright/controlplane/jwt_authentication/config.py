@@ -34,7 +34,7 @@ from kubewright.controlplane.config_file import (
     read_config_file,
 )
 
-from .authenticator import JWTAuthenticator
+from .authenticator import ALGORITHMS, JWTAuthenticator
 from .claims import ClaimMapping, ClaimValue, RequiredClaim, Rule, claims_environment, user_environment
 from .issuer_keys import IssuerKeys
 
@@ -128,25 +128,40 @@ def load_authentication_config(
     """
     file = read_config_file(path, _KIND, _File, _VERSIONS)
     with naming_file(path):
-        if len(file.jwt) > _MAX_ISSUERS:
-            raise ConfigFileError(f"jwt: at most {_MAX_ISSUERS} issuers are possible")
-        seen: list[str] = list(disallowed_issuers)
-        authenticators = []
-        for index, each in enumerate(file.jwt):
-            authenticators.append(_authenticator(each, f"jwt[{index}]", seen))
-            seen.append(each.issuer.url)
-        anonymous = file.anonymous
-        if anonymous is not None and anonymous.conditions and not anonymous.enabled:
-            raise ConfigFileError("anonymous.conditions: they require enabled: true")
-        conditions = anonymous.conditions if anonymous is not None else []
-        return AuthenticationSettings(
-            authenticators,
-            anonymous.enabled if anonymous is not None else None,
-            frozenset(condition.path for condition in conditions),
-        )
+        return _settings(file, disallowed_issuers, ALGORITHMS)
 
 
-def _authenticator(declared: _JWT, at: str, seen: Sequence[str]) -> JWTAuthenticator:
+def authentication_settings(
+    issuers: Sequence[object], disallowed_issuers: Sequence[str], algorithms: Sequence[str]
+) -> AuthenticationSettings:
+    """Return the settings of the entries of `jwt` in a configuration; raises `ConfigFileError`."""
+    return _settings(_File(jwt=msgspec.convert(issuers, list[_JWT])), disallowed_issuers, algorithms)
+
+
+def _settings(
+    file: _File, disallowed_issuers: Sequence[str], algorithms: Sequence[str]
+) -> AuthenticationSettings:
+    if len(file.jwt) > _MAX_ISSUERS:
+        raise ConfigFileError(f"jwt: at most {_MAX_ISSUERS} issuers are possible")
+    seen: list[str] = list(disallowed_issuers)
+    authenticators = []
+    for index, each in enumerate(file.jwt):
+        authenticators.append(_authenticator(each, f"jwt[{index}]", seen, algorithms))
+        seen.append(each.issuer.url)
+    anonymous = file.anonymous
+    if anonymous is not None and anonymous.conditions and not anonymous.enabled:
+        raise ConfigFileError("anonymous.conditions: they require enabled: true")
+    conditions = anonymous.conditions if anonymous is not None else []
+    return AuthenticationSettings(
+        authenticators,
+        anonymous.enabled if anonymous is not None else None,
+        frozenset(condition.path for condition in conditions),
+    )
+
+
+def _authenticator(
+    declared: _JWT, at: str, seen: Sequence[str], algorithms: Sequence[str]
+) -> JWTAuthenticator:
     issuer = declared.issuer
     _check_issuer(issuer, f"{at}.issuer", seen)
     mapping = _mapping(declared, at)
@@ -156,7 +171,7 @@ def _authenticator(declared: _JWT, at: str, seen: Sequence[str]) -> JWTAuthentic
         )
     except ssl.SSLError as error:
         raise ConfigFileError(f"{at}.issuer.certificateAuthority: not a PEM certificate: {error}") from None
-    return JWTAuthenticator(keys, issuer.audiences, mapping)
+    return JWTAuthenticator(keys, issuer.audiences, mapping, algorithms)
 
 
 def _check_issuer(issuer: _Issuer, at: str, seen: Sequence[str]) -> None:

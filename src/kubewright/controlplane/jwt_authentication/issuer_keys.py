@@ -27,6 +27,10 @@ _MAX_BYTES: Final = 1024 * 1024
 _ALGORITHM_PREFIXES: Final = ("RS", "ES", "PS")
 
 
+class KeysUnavailable(Exception):
+    """The keys of an issuer could not be fetched."""
+
+
 class IssuerKeys:
     """The keys of one issuer, by key ID."""
 
@@ -55,7 +59,13 @@ class IssuerKeys:
             async with self._lock:
                 found = self._find(key_id)
                 if not found and self._clock() >= self._next_fetch:
-                    await self._fetch()
+                    try:
+                        await self.load()
+                    except KeysUnavailable as error:
+                        logger.error(
+                            "keys of the token issuer are not available",
+                            extra={"issuer": self.issuer, "error": str(error)},
+                        )
                     self._next_fetch = self._clock() + _RETRY_SECONDS
                     found = self._find(key_id)
         return found
@@ -65,7 +75,8 @@ class IssuerKeys:
             return list(self._keys.values())
         return [self._keys[key_id]] if key_id in self._keys else []
 
-    async def _fetch(self) -> None:
+    async def load(self) -> None:
+        """Fetch the keys; raises `KeysUnavailable`."""
         import aiohttp
 
         timeout = aiohttp.ClientTimeout(total=_TIMEOUT)
@@ -76,11 +87,7 @@ class IssuerKeys:
                     raise ValueError(f"the discovery document is of the issuer {document.get('issuer')!r}")
                 keys = await self._get(session, str(document.get("jwks_uri") or ""))
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            reason = str(error) or type(error).__name__
-            logger.error(
-                "keys of the token issuer are not available", extra={"issuer": self.issuer, "error": reason}
-            )
-            return
+            raise KeysUnavailable(f"{self.issuer}: {str(error) or type(error).__name__}") from None
         self._keys = _signing_keys(keys)
 
     async def _get(self, session: Any, url: str) -> dict[str, Any]:

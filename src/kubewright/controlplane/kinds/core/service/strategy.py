@@ -34,6 +34,10 @@ class ServiceStrategy(KindStrategy):
         self.ports = ports
         self._allocator: ServiceAllocator | None = None
 
+    def set_node_ports(self, ports: range) -> None:
+        """Allocate node ports in another range."""
+        self.ports = self.allocator.ports = ports
+
     def on_attach(self, store: ResourceStore) -> None:
         """Create the allocator."""
         self._allocator = ServiceAllocator(store, self.ports)
