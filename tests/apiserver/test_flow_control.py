@@ -10,8 +10,10 @@ import pytest
 from kubewright.api.errors import TooManyRequests
 from kubewright.apiserver import flow_control
 from kubewright.apiserver.authentication.user import User
-from kubewright.apiserver.flow_control import EXEMPT, Flow, FlowControl, PriorityLevel
+from kubewright.apiserver.flow_control import EXEMPT, Flow, FlowControl, Occupied, PriorityLevel
+from kubewright.apiserver.http.messages import HTTPRequest
 from kubewright.apiserver.http.request_info import RequestInfo
+from kubewright.apiserver.work_estimate import WorkEstimate
 
 INFO = RequestInfo("get", "/")
 
@@ -90,6 +92,87 @@ async def test_levels_can_change_while_requests_wait() -> None:
         await asyncio.sleep(0)
         control_.set_levels({})
         await waiting
+
+
+async def occupy(control_: FlowControl, user: str, work: WorkEstimate) -> Occupied:
+    """Occupy the seats of an estimate."""
+
+    async def estimate(request: HTTPRequest, info: RequestInfo, max_seats: int) -> WorkEstimate:
+        return work
+
+    control_.estimate = estimate
+    occupied = await control_.acquire(User(user), RequestInfo("list", "/"), HTTPRequest("GET", "/"))
+    assert occupied is not None
+    return occupied
+
+
+async def test_wide_requests_wait_until_all_of_their_seats_are_free() -> None:
+    control_ = control(batch=PriorityLevel(seats=3, queue_length=10))
+    one, wide = WorkEstimate(), WorkEstimate(3)
+    first = [await occupy(control_, "batch/ada", one) for _ in range(2)]
+    waiting = asyncio.create_task(occupy(control_, "batch/bob", wide))
+    await asyncio.sleep(0)
+    later = asyncio.create_task(occupy(control_, "batch/eve", one))
+    await asyncio.sleep(0)
+    control_.release(first[0])
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    assert not later.done(), "a narrow request does not overtake"
+    control_.release(first[1])
+    occupied = await waiting
+    assert control_.occupied("batch") == 3
+    control_.release(occupied)
+    control_.release(await later)
+    # A request for more seats than there are is processed alone.
+    occupied = await occupy(control_, "batch/ada", WorkEstimate(5))
+    assert control_.occupied("batch") == 5
+    control_.release(occupied)
+    assert control_.occupied("batch") == 0
+
+
+async def test_flows_with_wide_requests_get_fewer_turns() -> None:
+    control_ = control(batch=PriorityLevel(seats=4, queue_length=10))
+    order: list[str] = []
+
+    async def request(name: str, width: int) -> None:
+        occupied = await occupy(control_, f"batch/{name}", WorkEstimate(width))
+        order.append(name)
+        await asyncio.sleep(0)
+        control_.release(occupied)
+
+    first = await occupy(control_, "batch/x", WorkEstimate(4))
+    tasks = [asyncio.create_task(request("wide", 4)) for _ in range(3)]
+    tasks += [asyncio.create_task(request("narrow", 1)) for _ in range(6)]
+    await asyncio.sleep(0)
+    control_.release(first)
+    await asyncio.gather(*tasks)
+    assert order == ["wide", *["narrow"] * 4, "wide", *["narrow"] * 2, "wide"]
+
+
+async def test_a_cancelled_wide_request_does_not_delay_others() -> None:
+    control_ = control(batch=PriorityLevel(seats=2, queue_length=10))
+    first = await occupy(control_, "batch/ada", WorkEstimate())
+    wide = asyncio.create_task(occupy(control_, "batch/bob", WorkEstimate(2)))
+    await asyncio.sleep(0)
+    narrow = asyncio.create_task(occupy(control_, "batch/eve", WorkEstimate()))
+    await asyncio.sleep(0)
+    wide.cancel()
+    await asyncio.gather(wide, return_exceptions=True)
+    control_.release(await narrow)
+    control_.release(first)
+    assert control_.occupied("batch") == 0
+
+
+async def test_seats_of_watchers_are_occupied_after_the_response() -> None:
+    control_ = control(batch=PriorityLevel(seats=5, queue_length=10))
+    occupied = await occupy(control_, "batch/ada", WorkEstimate(1, 3, 0.01))
+    level = control_.levels["batch"]
+    assert (level.executing, level.occupied) == (1, 3)
+    control_.release(occupied)
+    assert (level.executing, level.occupied) == (0, 3)
+    waiting = asyncio.create_task(occupy(control_, "batch/bob", WorkEstimate(5)))
+    control_.release(await waiting)
+    assert (level.executing, level.occupied) == (0, 0)
 
 
 async def test_levels_borrow_free_seats() -> None:

@@ -18,7 +18,7 @@ Declare resources, add them to an `APIServer` and serve it over HTTPS:
 | `encoding` | content negotiation, JSON, YAML, protobuf, Tables, request bodies |
 | `authentication`, `authorization`, `admission` | identity, permissions, plug-ins on writes |
 | `audit`, `tracing` | audit events and spans of requests |
-| `limits`, `flow_control` | limits on concurrent use, fair by user; priority levels |
+| `limits`, `flow_control`, `work_estimate` | limits on concurrent use: by user, by priority level |
 | `discovery`, `openapi`, `health`, `metrics`, `version_info` | what the server publishes about itself |
 | `streams` | commands and ports over WebSocket and SPDY |
 | `delegation` | authentication and authorization of an extension API server by its cluster |

@@ -4,31 +4,35 @@
     server.flow_control = FlowControl(levels, classify=lambda user, info: Flow("batch", user.name))
 
 A request belongs to a priority level and, within it, to a flow (usually its user). A level has seats; a
-request occupies one while it is processed. If all are occupied, the level borrows free seats that other
-levels lend. Otherwise the request waits in the queue of its flow, and seats that become free are given to the
-flows in turn, so a flow with many requests delays only itself. A request is rejected with 429 if the queue of
-its flow is full, or if it has waited for a quarter of the request timeout, as in kube-apiserver.
+request occupies one while it is processed, or several, as `kubewright.apiserver.work_estimate` says. If too
+few are free, the level borrows free seats that other levels lend. Otherwise the request waits in the queue of
+its flow, and seats that become free are given to the flow that got the fewest, so a flow with many or with
+expensive requests delays only itself. A request for more seats than the level has waits until it is the only
+one. A request is rejected with 429 if the queue of its flow is full, or if it has waited for a quarter of the
+request timeout, as in kube-apiserver.
 
 A level that has lent seats gets its own number of seats immediately when it needs them; then more seats are
-occupied than there are, until requests of the borrowers finish. Watches and requests of exempt levels need no
-seat.
+occupied than there are, until requests of the borrowers finish. Watches need seats until they have started,
+requests of exempt levels need none.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from .limits import too_many_requests
+from .work_estimate import ESTIMATED_VERBS, ONE_SEAT, Estimate, WorkEstimate
 
 if TYPE_CHECKING:
     from kubewright.api.errors import TooManyRequests
 
     from .authentication.user import User
+    from .http.messages import HTTPRequest
     from .http.request_info import RequestInfo
 
 QUEUE_TIMEOUT = 15.0
@@ -40,7 +44,8 @@ class PriorityLevel:
     """Requests that are processed at the same time, and those of one flow that wait.
 
     Without a queue, requests are rejected when all seats are occupied; an exempt level has no limit. At most
-    `lendable` of the seats are lent, and at most `borrowable` (`None`: any number) borrowed.
+    `lendable` of the seats are lent, and at most `borrowable` (`None`: any number) borrowed. One request
+    occupies at most `max_seats` (0: any number).
     """
 
     seats: int = 0
@@ -48,6 +53,7 @@ class PriorityLevel:
     exempt: bool = False
     lendable: int = 0
     borrowable: int | None = 0
+    max_seats: int = 0
 
 
 EXEMPT = PriorityLevel(exempt=True)
@@ -63,6 +69,13 @@ class Flow(NamedTuple):
 Classify = Callable[["User", "RequestInfo"], Flow]
 
 
+class WaitingRequest(NamedTuple):
+    """A request in a queue: completed when it has its seats."""
+
+    seated: asyncio.Future[None]
+    width: int
+
+
 class LevelSeats:
     """The seats of one level, and what happened to its requests."""
 
@@ -70,11 +83,16 @@ class LevelSeats:
         """`lenders` returns the number of seats that all levels together could lend now."""
         self.level = level
         self.occupied = 0
-        self.waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        """Occupied seats."""
+        self.executing = 0
+        """Requests that occupy them, without those that are finished and still occupy final seats."""
+        self.waiting: dict[str, deque[WaitingRequest]] = {}
         self.dispatched = 0
         self.rejected: dict[str, int] = {}
         """Rejected requests, by reason."""
         self._lenders = lenders
+        self._given: dict[str, int] = {}
+        """Seats that each flow got since the first request began to wait."""
 
     @property
     def lendable(self) -> int:
@@ -86,77 +104,108 @@ class LevelSeats:
         """The number of occupied seats that are borrowed."""
         return max(0, self.occupied - self.level.seats)
 
-    def _has_seat(self) -> bool:
-        level = self.level
-        if self.occupied < level.seats:
+    def _has_seats(self, width: int) -> bool:
+        level, wanted = self.level, self.occupied + width
+        if wanted <= level.seats or (not self.occupied and level.seats):
             return True
-        if level.borrowable is not None and self.borrowed >= level.borrowable:
+        missing = wanted - max(level.seats, self.occupied)
+        if level.borrowable is not None and wanted - level.seats > level.borrowable:
             return False
-        return self._lenders() > 0
+        return self._lenders() >= missing
 
     def _reject(self, reason: str) -> TooManyRequests:
         self.rejected[reason] = self.rejected.get(reason, 0) + 1
         return too_many_requests()
 
-    async def acquire(self, flow: str) -> None:
-        """Occupy a seat, wait for one, or raise `TooManyRequests`."""
-        if not self.waiting and self._has_seat():
-            self._occupy()
+    async def acquire(self, flow: str, width: int = 1) -> None:
+        """Occupy seats, wait for them, or raise `TooManyRequests`."""
+        if not self.waiting and self._has_seats(width):
+            self._occupy(width)
             return
         queue = self.waiting.get(flow)
         if self.level.queue_length <= (len(queue) if queue is not None else 0):
             raise self._reject("queue-full" if self.level.queue_length else "concurrency-limit")
+        request = WaitingRequest(asyncio.get_running_loop().create_future(), width)
         if queue is None:
+            self._given[flow] = max(self._given.get(flow, 0), self._fewest())
             queue = self.waiting[flow] = deque()
-        seat: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        queue.append(seat)
+        queue.append(request)
         try:
             async with asyncio.timeout(QUEUE_TIMEOUT):
-                await seat
+                await request.seated
         except BaseException as error:
-            if seat.done() and not seat.cancelled():
-                self.release()
+            if request.seated.done() and not request.seated.cancelled():
+                self.finish()
+                self.release(width)
             else:
-                self._forget(flow, seat)
+                self._forget(flow, request)
             if isinstance(error, TimeoutError):
                 raise self._reject("time-out") from None
             raise
 
-    def _occupy(self) -> None:
-        self.occupied += 1
+    def _fewest(self) -> int:
+        """Return the seats of the waiting flow that got the fewest."""
+        return min((self._given[flow] for flow in self.waiting), default=0)
+
+    def _occupy(self, width: int) -> None:
+        self.occupied += width
+        self.executing += 1
         self.dispatched += 1
 
-    def release(self) -> None:
-        """Give a free seat to the next flow."""
-        self.occupied -= 1
+    def finish(self) -> None:
+        """Count a request as finished; its seats are still occupied."""
+        self.executing -= 1
+
+    def release(self, seats: int = 1) -> None:
+        """Give free seats to the next requests."""
+        self.occupied -= seats
         self.fill()
 
     def fill(self) -> None:
-        """Give free seats to waiting requests, one flow after the other."""
-        while self.waiting and self._has_seat():
-            flow, queue = next(iter(self.waiting.items()))
-            seat = queue.popleft()
-            if queue:
-                self.waiting.move_to_end(flow)
-            else:
-                del self.waiting[flow]
-            if not seat.done():
-                seat.set_result(None)
-                self._occupy()
+        """Give free seats to waiting requests, first to the flow that got the fewest."""
+        while self.waiting:
+            flow = min(self.waiting, key=self._given.__getitem__)
+            queue = self.waiting[flow]
+            request = queue[0]
+            if not request.seated.done():
+                if not self._has_seats(request.width):
+                    return
+                request.seated.set_result(None)
+                self._occupy(request.width)
+                self._given[flow] += request.width
+            queue.popleft()
+            self._clean(flow, queue)
 
-    def _forget(self, flow: str, seat: asyncio.Future[None]) -> None:
+    def _forget(self, flow: str, request: WaitingRequest) -> None:
         queue = self.waiting.get(flow)
-        if queue is not None and seat in queue:
-            queue.remove(seat)
-            if not queue:
-                del self.waiting[flow]
+        if queue is not None and request in queue:
+            queue.remove(request)
+            self._clean(flow, queue)
+            self.fill()  # a wide request may have delayed others
+
+    def _clean(self, flow: str, queue: deque[WaitingRequest]) -> None:
+        if not queue:
+            del self.waiting[flow]
+        if not self.waiting:
+            self._given.clear()
+
+
+class Occupied(NamedTuple):
+    """The seats of one request."""
+
+    level: LevelSeats
+    work: WorkEstimate
 
 
 class FlowControl:
     """Priority levels by name, and the function that assigns requests to them."""
 
-    def __init__(self, levels: Mapping[str, PriorityLevel], classify: Classify) -> None:
+    def __init__(
+        self, levels: Mapping[str, PriorityLevel], classify: Classify, *, estimate: Estimate | None = None
+    ) -> None:
+        """Without `estimate`, each request occupies one seat."""
         self._classify = classify
+        self.estimate = estimate
         self.levels: dict[str, LevelSeats] = {}
         self.set_levels(levels)
 
@@ -165,7 +214,8 @@ class FlowControl:
         for name in self.levels.keys() - levels.keys():
             # Requests that wait in a removed level are processed.
             seats = self.levels.pop(name)
-            seats.level = PriorityLevel(seats=seats.occupied + sum(map(len, seats.waiting.values())))
+            queued = sum(request.width for queue in seats.waiting.values() for request in queue)
+            seats.level = PriorityLevel(seats=seats.occupied + queued)
             seats.fill()
         for name, level in levels.items():
             found = self.levels.get(name)
@@ -184,27 +234,47 @@ class FlowControl:
         """Return the number of occupied seats of a level."""
         return self.levels[level].occupied
 
-    async def acquire(self, user: User, info: RequestInfo) -> LevelSeats | None:
-        """Occupy a seat; raise `TooManyRequests`. A request of an exempt or unknown level needs none."""
+    async def acquire(
+        self, user: User, info: RequestInfo, request: HTTPRequest | None = None
+    ) -> Occupied | None:
+        """Occupy seats; raise `TooManyRequests`. A request of an exempt or unknown level needs none."""
         flow = self._classify(user, info)
         seats = self.levels.get(flow.level)
         if seats is None or seats.level.exempt:
             return None
-        await seats.acquire(flow.name)
-        return seats
+        work = ONE_SEAT
+        if request is not None and info.verb in ESTIMATED_VERBS and self.estimate is not None:
+            work = await self.estimate(request, info, seats.level.max_seats)
+        await seats.acquire(flow.name, work.width)
+        return Occupied(seats, work)
 
-    def release(self, seats: LevelSeats) -> None:
-        """Return a seat: to the next request of its level, or of a level that borrows."""
-        seats.release()
-        if seats.level.lendable:
-            for level in self.levels.values():
-                if level.waiting:
-                    level.fill()
+    def release(self, occupied: Occupied) -> None:
+        """Return the seats of a request: to the next of its level, or of a level that borrows.
+
+        Final seats stay occupied for their time; the response does not wait for that.
+        """
+        level, work = occupied
+        level.finish()
+        if not work.final_seats:
+            self._release(level, work.seats)
+            return
+        asyncio.get_running_loop().call_later(work.seconds, self._release, level, work.final_seats)
+        if work.width > work.final_seats:
+            self._release(level, work.width - work.final_seats)
+
+    def _release(self, level: LevelSeats, seats: int) -> None:
+        level.release(seats)
+        if level.level.lendable:
+            for other in self.levels.values():
+                if other.waiting:
+                    other.fill()
 
     @asynccontextmanager
-    async def seat(self, user: User, info: RequestInfo) -> AsyncIterator[None]:
-        """Occupy a seat for the duration of a block."""
-        seats = await self.acquire(user, info)
+    async def seat(
+        self, user: User, info: RequestInfo, request: HTTPRequest | None = None
+    ) -> AsyncIterator[None]:
+        """Occupy seats for the duration of a block."""
+        seats = await self.acquire(user, info, request)
         try:
             yield
         finally:
@@ -212,4 +282,4 @@ class FlowControl:
                 self.release(seats)
 
 
-__all__ = ["EXEMPT", "Flow", "FlowControl", "LevelSeats", "PriorityLevel"]
+__all__ = ["EXEMPT", "Flow", "FlowControl", "LevelSeats", "Occupied", "PriorityLevel"]

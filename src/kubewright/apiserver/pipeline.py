@@ -31,6 +31,7 @@ from .http.request_info import RequestInfo, parse_request_info
 from .limits import FairLimit
 
 if TYPE_CHECKING:
+    from .flow_control import FlowControl
     from .server import APIServer
 
 logger = logging.getLogger("kubewright.apiserver")
@@ -168,6 +169,8 @@ class RequestPipeline:
         if decision is not Decision.ALLOW:
             raise forbidden(attributes, reason)
         if not is_limited:
+            if info.verb == "watch" and server.flow_control is not None:
+                return await self._start_watch(request, info, server.flow_control)
             return await self._router.dispatch(request, info)
         name = request.user.name
         if is_mutating and request.has_unread_body:
@@ -175,7 +178,7 @@ class RequestPipeline:
         gauge = server.metrics.in_flight[is_mutating]
         control = server.flow_control
         if control is not None:
-            seats = await control.acquire(request.user, info)
+            seats = await control.acquire(request.user, info, request)
             gauge.inc()
             try:
                 return await self._router.dispatch(request, info)
@@ -192,6 +195,18 @@ class RequestPipeline:
         finally:
             in_flight.release(name)
             gauge.dec()
+
+    async def _start_watch(
+        self, request: HTTPRequest, info: RequestInfo, control: FlowControl
+    ) -> HTTPResponse:
+        """Serve a watch; it needs seats until the existing objects have been read.
+
+        If these are many, the watches that still send them are limited, too (`count_initial_events`).
+        """
+        if MASTERS in request.user.groups:
+            return await self._router.dispatch(request, info)
+        async with control.seat(request.user, info, request):
+            return await self._router.dispatch(request, info)
 
     async def _prefetch_body(self, request: HTTPRequest, info: RequestInfo) -> None:
         """Read the body of a write before the request is counted as in flight."""

@@ -119,6 +119,7 @@ def priority_levels(objects: Sequence[Object], seats: int) -> dict[str, Priority
         borrowable = limit.get("borrowingLimitPercent")
         levels[name] = PriorityLevel(
             seats=own,
+            max_seats=_max_seats(own, limit.get("limitResponse") or {}),
             queue_length=_queue_length(limit.get("limitResponse") or {}),
             lendable=round(own * _number(limit, "lendablePercent", 0) / 100),
             borrowable=None if borrowable is None else round(own * int(borrowable) / 100),
@@ -132,6 +133,14 @@ def _queue_length(response: Object) -> int:
         return 0
     queuing = response.get("queuing") or {}
     return _number(queuing, "queueLengthLimit", 50) * _number(queuing, "handSize", 8)
+
+
+def _max_seats(seats: int, response: Object) -> int:
+    """Return the seats that one request can occupy at most; 0 without a queue, as in kube-apiserver."""
+    if response.get("type") != "Queue":
+        return 0
+    hand = _number(response.get("queuing") or {}, "handSize", 8)
+    return max(1, min(-(-seats * 15 // 100), seats // hand))
 
 
 def _number(fields: Object, name: str, default: int) -> int:

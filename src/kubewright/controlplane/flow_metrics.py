@@ -12,7 +12,8 @@ from kubewright.apiserver.flow_control import FlowControl, LevelSeats
 _PREFIX = "apiserver_flowcontrol_"
 _GAUGES: tuple[tuple[str, str, Callable[[LevelSeats], int]], ...] = (
     ("nominal_limit_seats", "Seats of a priority level.", lambda seats: seats.level.seats),
-    ("current_executing_requests", "Requests that are being processed.", lambda seats: seats.occupied),
+    ("current_executing_requests", "Requests that are being processed.", lambda seats: seats.executing),
+    ("current_executing_seats", "Occupied seats.", lambda seats: seats.occupied),
     (
         "current_inqueue_requests",
         "Requests that wait for a seat.",

@@ -26,6 +26,7 @@ from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, Use
 from kubewright.apiserver.authorization import AlwaysAllow, Authorizer, AuthorizerUnion, PrivilegedGroups
 from kubewright.apiserver.encoding.protobuf import builtin_codec
 from kubewright.apiserver.server import APIServer
+from kubewright.apiserver.work_estimate import WorkEstimator
 from kubewright.storage import Storage, open_storage
 
 from . import readiness
@@ -527,6 +528,7 @@ class ControlPlane:
             total = self.server.max_in_flight + self.server.max_mutating_in_flight
             flows = FlowClassifier(self.informers, total)
             self.server.classify = flows.headers
+            flows.control.estimate = WorkEstimator(self.server).estimate
             self.server.flow_control = flows.control
             self.server.metrics.registry.register(FlowMetrics(flows.control))
         self.controllers = ControllerManager(self.server, self.informers)

@@ -539,6 +539,11 @@ class WatchCache:
             if self.on_count is not None:
                 self.on_count(-1)
 
+    def interested(self, namespace: str, name: str) -> int:
+        """Return the number of watchers that get events of an object; without a name, of a new object."""
+        scopes = {("", ""), (namespace, ""), (namespace, name), ("", name)}
+        return sum(len(self._watchers.get(scope, ())) for scope in scopes)
+
     def check_window(self, revision: int) -> None:
         """Raise `Expired` if the window does not reach back to `revision`."""
         if revision < self.oldest:
