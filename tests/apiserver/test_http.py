@@ -240,9 +240,9 @@ async def many_connections(server, count):
 
 
 async def test_client_that_does_not_read(front, session, widget, base, monkeypatch):
-    from kubewright.apiserver.watch import cache as watch_module
+    from kubewright.apiserver.watch import watcher
 
-    monkeypatch.setattr(watch_module, "QUEUE_BYTES", 2_000_000)
+    monkeypatch.setattr(watcher, "QUEUE_BYTES", 2_000_000)
     reader, writer = await asyncio.open_connection(front.host, front.port, ssl=context(front), limit=1024)
     writer.write(f"GET {base}?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
     await reader.readline()

@@ -9,7 +9,7 @@ import weakref
 
 import pytest
 
-from kubewright.apiserver.watch import cache as watch_module
+from kubewright.apiserver.watch import cache, watcher
 
 MERGE = "application/merge-patch+json"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -96,7 +96,7 @@ async def test_scopes(talk, widget, base):
 
 @pytest.mark.parametrize(("limit", "value"), [("WINDOW", 4), ("WINDOW_BYTES", 1000)])
 async def test_an_expired_version_is_an_error_event(talk, server, widget, base, monkeypatch, limit, value):
-    monkeypatch.setattr(watch_module, limit, value)
+    monkeypatch.setattr(cache, limit, value)
     first = await talk.ok("POST", base, widget("a"))
     for number in range(8):
         await talk.ok("POST", base, widget(f"b{number}"))
@@ -109,7 +109,7 @@ async def test_an_expired_version_is_an_error_event(talk, server, widget, base, 
 
 
 async def test_event_history_is_bounded_by_time_and_count(new_server, talk_to, widget, base, monkeypatch):
-    monkeypatch.setattr(watch_module, "WINDOW_LEAST", 3)
+    monkeypatch.setattr(cache, "WINDOW_LEAST", 3)
     now = [1000.0]
     async with new_server(clock=lambda: now[0]) as server:
         talk = talk_to(server)
@@ -119,7 +119,7 @@ async def test_event_history_is_bounded_by_time_and_count(new_server, talk_to, w
             versions.append(made["metadata"]["resourceVersion"])
         await server.dispatcher.catch_up()
         assert len(await take(await opened(talk, base, f"&resourceVersion={versions[0]}"), 5)) == 5
-        now[0] += watch_module.WINDOW_SECONDS + 1
+        now[0] += cache.WINDOW_SECONDS + 1
         await talk.ok("POST", base, widget("late"))
         await server.dispatcher.catch_up()
         kept = await take(await opened(talk, base, f"&resourceVersion={versions[3]}"), 3)
@@ -160,7 +160,7 @@ async def test_ended_watch_is_released_immediately(talk, server, widget, base):
 
 
 async def test_slow_watcher_is_closed_without_affecting_others(talk, server, widget, base, monkeypatch):
-    monkeypatch.setattr(watch_module, "QUEUE_EVENTS", 5)
+    monkeypatch.setattr(watcher, "QUEUE_EVENTS", 5)
     slow = await opened(talk, base)
     quick = await opened(talk, base)
     aborted = []

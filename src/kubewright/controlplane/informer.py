@@ -17,7 +17,7 @@ from .object_metadata import Metadata, metadata_of
 if TYPE_CHECKING:
     from kubewright.apiserver.resource import Resource
     from kubewright.apiserver.rest.store import ResourceStore
-    from kubewright.apiserver.watch.cache import WatchCacheEvent
+    from kubewright.apiserver.watch.event import WatchCacheEvent
     from kubewright.storage.contract import KeyValue
 
     from .informers import Informers

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from kubewright.api.gvk import GroupResource
     from kubewright.apiserver.resource import Resource
     from kubewright.apiserver.server import APIServer
-    from kubewright.apiserver.watch.cache import WatchCache, WatchCacheEvent
+    from kubewright.apiserver.watch.cache import WatchCache
+    from kubewright.apiserver.watch.event import WatchCacheEvent
 
 ResourceCallback = Callable[["Set[GroupResource]"], object]
 """Receives the resources that were added to or removed from the server."""

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.api.declarations import Rbac
 from kubewright.api.unstructured import Unstructured
-from kubewright.apiserver.watch.cache import WatchCache, WatchCacheEvent
+from kubewright.apiserver.watch.cache import WatchCache
+from kubewright.apiserver.watch.event import WatchCacheEvent
 from kubewright.client import Client
 from kubewright.client.errors import ConnectionFailed
 from kubewright.controlplane import ControlPlane

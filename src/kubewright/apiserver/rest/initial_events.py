@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 
 from kubewright.api.errors import Expired
 from kubewright.apiserver.encoding.representation import UndecodableObject
-from kubewright.apiserver.watch.cache import Watcher
+from kubewright.apiserver.watch.watcher import Watcher
 from kubewright.storage.contract import Compacted, KeyValue, Page
 
 from .scope import EndpointScope

@@ -14,7 +14,7 @@ from kubewright.api.errors import APIError, Expired, NotAcceptable, TooManyReque
 from kubewright.apiserver.encoding.negotiation import JSON, PROTOBUF, YAML
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, WebSocket
 from kubewright.apiserver.http.request_info import RequestInfo
-from kubewright.apiserver.watch.cache import Watcher
+from kubewright.apiserver.watch.watcher import Watcher
 
 from .initial_events import InitialEvents
 from .options import ListOptions, parse_list_options, parse_version, watch_list_disabled

@@ -19,7 +19,9 @@ from kubewright.api.errors import too_large_resource_version
 from kubewright.storage.contract import Compacted, Storage, StorageError, StorageEvent
 
 if TYPE_CHECKING:
-    from .cache import WatchCache, WatchCacheEvent, Watcher
+    from .cache import WatchCache
+    from .event import WatchCacheEvent
+    from .watcher import Watcher
 
 logger = logging.getLogger("kubewright.apiserver")
 

@@ -33,7 +33,8 @@ from .process import CommandError, ForeignProcess
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from kubewright.apiserver.watch.cache import WatchCache, WatchCacheEvent
+    from kubewright.apiserver.watch.cache import WatchCache
+    from kubewright.apiserver.watch.event import WatchCacheEvent
     from kubewright.explore.scenarios import Scenario
 
 MAX_DIFFERENCES = 5
