@@ -27,7 +27,7 @@ from kubewright.controller import (
     TerminalError,
     current_reconcile,
 )
-from kubewright.controller.controller import WorkerStopped
+from kubewright.controller.failures import WorkerStopped
 from kubewright.tracing import OpenTelemetrySink
 
 

@@ -14,7 +14,7 @@ from kubewright.api import CustomResource, ObjectMeta, Spec, Status, resource
 from kubewright.apiserver.in_process import InProcessTransport
 from kubewright.cache import informer as informer_module
 from kubewright.client import APIRequest, APIResponse, CallNext, Client, ResponseStream, merge_patch
-from kubewright.controller.controller import WorkerStopped
+from kubewright.controller.failures import WorkerStopped
 from kubewright.controlplane import ControlPlane
 from kubewright.manager import Context, Operator
 from kubewright.manager.installation import install_definitions

@@ -15,6 +15,7 @@ Modules, lowest layer first; each can be used without those below it in this lis
 - `request`: `Request`, `Result`, `TerminalError`
 - `predicates`: filters of changes; `event_handlers`: from a change to requests; `sources`: where changes come
   from
+- `failures`: how errors of a reconcile are classified and shown
 - `controller`: `Controller`, the reconcile loop; `builder`: `ControllerBuilder`
 - `manager_protocol`: what a builder needs of a manager
 - `timers`, `daemons`: functions that are called periodically, or run in the background, for each object

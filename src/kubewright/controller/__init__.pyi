@@ -2,7 +2,6 @@ from .builder import ControllerBuilder as ControllerBuilder
 from .causes import Cause as Cause
 from .controller import Controller as Controller
 from .controller import ReconcileInfo as ReconcileInfo
-from .controller import SyncTimeout as SyncTimeout
 from .controller import current_reconcile as current_reconcile
 from .daemons import DaemonController as DaemonController
 from .daemons import DaemonStopTimeout as DaemonStopTimeout
@@ -17,6 +16,7 @@ from .event_handlers import MapFunction as MapFunction
 from .event_handlers import enqueue_mapped as enqueue_mapped
 from .event_handlers import enqueue_object as enqueue_object
 from .event_handlers import enqueue_owner as enqueue_owner
+from .failures import SyncTimeout as SyncTimeout
 from .finalizers import Finalizers as Finalizers
 from .manager_protocol import ManagerProtocol as ManagerProtocol
 from .manager_protocol import Runnable as Runnable

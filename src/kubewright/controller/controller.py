@@ -26,17 +26,26 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from kubewright.api.codec import DecodeError
-from kubewright.api.errors import APIError, Conflict
+from kubewright.api.errors import Conflict
 from kubewright.callables import call, is_async
 from kubewright.tracing.source import SpanSink, end_span, start_span
 from kubewright.tracing.spans import ReconcileSpan
 
 from .causes import REQUEUE, RETRY, Causes, describe_causes, merge_causes
 from .controller_metrics import ControllerMetrics, Outcome, controller_metrics
+from .failures import (
+    InvalidResultError,
+    ReconcileTimeout,
+    SyncTimeout,
+    WorkerStopped,
+    describe,
+    message_of,
+    outcome_of,
+    trim_traceback,
+)
 from .ownership import Ownership
 from .queue import QueueItem, QueueShutDown, WorkQueue
 from .queue_metrics import queue_metrics
@@ -56,29 +65,6 @@ Reconciler = Callable[[R], Awaitable[Result | None]] | Callable[[R], Result | No
 SYNC_TIMEOUT = 120.0
 _YIELD_INTERVAL = 16
 """A worker yields to the event loop after this many reconciles, even if none of them awaited anything."""
-_FRAMEWORK_MODULES = (
-    __name__,
-    call.__module__,
-    "asyncio.futures",
-    "concurrent.futures.thread",
-    "kubewright.manager.cluster_runtime",
-    "kubewright.manager.injection",
-    "kubewright.manager.unawaited",
-    "kubewright.manager.failure_events",
-    "kubewright.manager.change_handlers",
-)
-"""Modules between a controller and the functions of users, left out of tracebacks."""
-_PROGRAMMING_ERRORS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    NameError,
-    RecursionError,
-    SyntaxError,
-    TypeError,
-)
 
 
 class ReconcileInfo(NamedTuple):
@@ -98,22 +84,6 @@ current_reconcile: contextvars.ContextVar[ReconcileInfo | None] = contextvars.Co
     "kubewright_current_reconcile", default=None
 )
 """The reconcile that the current task or thread belongs to; loggers add its fields."""
-
-
-class SyncTimeout(Exception):
-    """A source did not sync within the timeout; the message contains its last error."""
-
-
-class InvalidResultError(TypeError):
-    """A reconciler returned something other than a `Result` or `None`."""
-
-
-class ReconcileTimeout(Exception):
-    """A reconcile took longer than the timeout of the controller."""
-
-
-class WorkerStopped(Exception):
-    """A worker ended although the controller was not stopped."""
 
 
 class Controller(Generic[R]):
@@ -393,14 +363,14 @@ class Controller(Generic[R]):
             outcome, failure = "error", error
             queue.forget(request)
             queue.add(request, after=error.delay, priority=item.priority, causes=_retry(item))
-            fields = {**self._fields(request), "delay_seconds": error.delay, "error": _message(error)}
+            fields = {**self._fields(request), "delay_seconds": error.delay, "error": message_of(error)}
             logger.warning("reconcile failed temporarily, retrying", extra=fields)
         except (Exception, asyncio.CancelledError) as error:
             failure = error
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 self._ignore_own_cancellation()
-            outcome = _outcome_of(error)
+            outcome = outcome_of(error)
             if outcome == "panic" and not self.recover:
                 raise
             queue.add(request, rate_limited=True, priority=item.priority, causes=_retry(item))
@@ -470,9 +440,9 @@ class Controller(Generic[R]):
         A conflict is expected with concurrent writers and logged as information: the retry reads the new
         version.
         """
-        text = _describe(error)
+        text = describe(error)
         if isinstance(error, TerminalError) and error.__cause__ is not None and text.endswith(": "):
-            text = _describe(error.__cause__)
+            text = describe(error.__cause__)
         fields = self._fields(request)
         fields["error"] = text
         repeated = self._last_errors.get(request) == text
@@ -485,7 +455,7 @@ class Controller(Generic[R]):
         logger.log(
             logging.INFO if isinstance(error, Conflict) else logging.ERROR,
             message,
-            exc_info=None if without_traceback else _trim_traceback(error),
+            exc_info=None if without_traceback else trim_traceback(error),
             extra=fields,
         )
 
@@ -500,65 +470,19 @@ def _finish_span(
     if failure is None:
         return
     cause = failure.__cause__
-    if isinstance(failure, TerminalError) and cause is not None and not _message(failure):
-        span.error = _describe(cause)
-    span.traceback = "".join(traceback.format_exception(*_trim_traceback(failure)))
+    if isinstance(failure, TerminalError) and cause is not None and not message_of(failure):
+        span.error = describe(cause)
+    span.traceback = "".join(traceback.format_exception(*trim_traceback(failure)))
 
 
 def _worker_stopped(controller: str, task: asyncio.Task[Any]) -> WorkerStopped:
     error = None if task.cancelled() else task.exception()
-    reason = "was cancelled" if error is None else f"failed: {_describe(error)}"
+    reason = "was cancelled" if error is None else f"failed: {describe(error)}"
     return WorkerStopped(f"controller {controller!r}: worker {task.get_name()} {reason}")
 
 
 def _retry(item: QueueItem[Any]) -> Causes:
     return item.causes if RETRY[0] in item.causes else merge_causes(item.causes, RETRY)
-
-
-def _describe(error: BaseException) -> str:
-    """Return the type and the message of an error."""
-    return f"{type(error).__name__}: {_message(error)}"
-
-
-def _message(error: BaseException) -> str:
-    """Return the message of an error; its `__str__` may raise."""
-    try:
-        return str(error)
-    except Exception as failure:
-        return f"<str() raised {type(failure).__name__}>"
-
-
-def _outcome_of(error: BaseException) -> Outcome:
-    if isinstance(error, ReconcileTimeout):
-        return "timeout"
-    return "panic" if isinstance(error, _PROGRAMMING_ERRORS) else "error"
-
-
-def _trim_traceback(
-    error: BaseException,
-) -> tuple[type[BaseException], BaseException, TracebackType | None]:
-    """Return an error with its traceback from the reconciler on, without frames of the framework.
-
-    The traceback of an API error also ends in the reconciler: frames of the client do not help.
-    """
-    steps: list[TracebackType] = []
-    step = error.__traceback__
-    while step is not None:
-        steps.append(step)
-        step = step.tb_next
-    while steps and _module_of(steps[0]) in _FRAMEWORK_MODULES:
-        del steps[0]
-    if isinstance(error, APIError) and not all(_module_of(each).startswith("kubewright.") for each in steps):
-        while _module_of(steps[-1]).startswith("kubewright."):
-            del steps[-1]
-    trimmed: TracebackType | None = None
-    for each in reversed(steps):
-        trimmed = TracebackType(trimmed, each.tb_frame, each.tb_lasti, each.tb_lineno)
-    return type(error), error, trimmed or error.__traceback__
-
-
-def _module_of(step: TracebackType) -> str:
-    return str(step.tb_frame.f_globals.get("__name__", ""))
 
 
 def _raise_first(task: asyncio.Future[None]) -> None:
