@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from kubewright import Context, ObjectMeta, Operator
 from kubewright.api.core.v1 import ConfigMap, ServiceAccount
+from kubewright.api.errors import Conflict
 from kubewright.client import merge_patch
+from kubewright.client.errors import ConnectionFailed
 from kubewright.explore import (
     Budget,
     ExplorationError,
@@ -91,6 +95,46 @@ def test_a_budget_spreads_runs_over_families() -> None:
     assert result.is_exhausted
     assert 4 <= result.runs <= 8
     assert set(result.runs_by_family) == {"crash", "watch"}
+
+
+def make_retrying_operator() -> Operator:
+    """An operator that repeats a failed write once, and ignores a second failure."""
+    operator = Operator("pairs")
+
+    @operator.reconcile(Pair)
+    async def reconcile(pair: Pair, ctx: Context[Pair]) -> None:
+        for suffix in ("left", "right"):
+            meta = ObjectMeta(name=f"{pair.name}-{suffix}", namespace=pair.namespace)
+            wanted = ctx.own(ConfigMap(metadata=meta, data={"value": pair.spec.value}))
+            for _ in range(2):
+                with contextlib.suppress(ConnectionFailed, Conflict):
+                    await ctx.client.apply(wanted, force=True)
+                    break
+
+    return operator
+
+
+def test_pairs_of_faults_are_explored() -> None:
+    families = ["conflict", "timeout"]
+    single = explore(make_retrying_operator, [one_pair], families=families)
+    assert single.ok, [str(each.token) for each in single.violations]
+    result = explore(make_retrying_operator, [one_pair], families=families, faults=2)
+    assert result.points["pairs"] == result.runs_by_family["pairs"] > 20
+    assert result.runs == single.runs + result.points["pairs"]
+    found = next(each for each in result.violations if each.name == "final-state")
+    assert found.family == "pairs"
+    assert len(found.faults) == 2
+    assert found.token.skip  # minimised
+    with pytest.raises(AssertionError, match="ConfigMap default/a-left"):
+        check_replay(make_retrying_operator, [one_pair], str(found.token))
+
+
+def test_faults_that_violate_something_alone_are_not_combined() -> None:
+    result = explore(make_forgetful_operator, [one_pair], families=["crash", "conflict"], faults=2)
+    assert result.violations
+    assert all(len(each.faults) == 1 for each in result.violations)
+    with pytest.raises(ExplorationError, match="3 faults in one run are not supported"):
+        explore(make_operator, [one_pair], faults=3)
 
 
 def test_lines_of_the_operator_are_covered() -> None:

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 from tests.explore.planted.kinds import Planted
 
-from kubewright.explore import run_once
-from kubewright.explore.explorer import explore
+from kubewright.explore import explore, run_once
 from kubewright.explore.families import ALL
 
 NAMES = sorted(each.stem for each in (Path(__file__).parent / "planted").glob("*.py") if each.stem != "kinds")

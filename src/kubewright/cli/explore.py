@@ -13,7 +13,7 @@ from .project_modules import add_project_to_path, relative_paths
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kubewright.explore.explorer import Exploration, Progress
+    from kubewright.explore.exploration import Exploration, Progress
     from kubewright.explore.replay import RunToken
     from kubewright.explore.reports.model import ExplorationReport
     from kubewright.explore.run import Run
@@ -33,7 +33,19 @@ if TYPE_CHECKING:
     "--family", "families", multiple=True, metavar="NAME", help="Fault family; repeat it.  [default: all]"
 )
 @click.option("--seed", default=0, show_default=True, help="Seed of latencies and random values.")
-@click.option("--jobs", "-j", default=2, show_default=True, help="Number of runs at the same time.")
+@click.option(
+    "--faults",
+    type=click.IntRange(1, 2),
+    default=1,
+    show_default=True,
+    help="Maximum number of faults in a run.",
+)
+@click.option(
+    "--jobs",
+    "-j",
+    type=click.IntRange(min=1),
+    help="Number of runs at the same time.  [default: number of CPUs]",
+)
 @click.option("--budget-runs", default=0, metavar="N", help="Maximum number of runs.  [default: all]")
 @click.option("--budget-seconds", default=0.0, metavar="S", help="Maximum real time.  [default: no limit]")
 @click.option("--tolerate", multiple=True, metavar="KIND:FIELD", help="Field that may differ; repeat it.")
@@ -66,7 +78,8 @@ def explore_command(
     scenario_files: tuple[str, ...],
     families: tuple[str, ...],
     seed: int,
-    jobs: int,
+    faults: int,
+    jobs: int | None,
     budget_runs: int,
     budget_seconds: float,
     tolerate: tuple[str, ...],
@@ -95,7 +108,8 @@ def explore_command(
       kubewright explore shop:operator --scenario resize.yaml --specs
       kubewright explore --command 'kopf run shop.py' --scenario create.yaml --budget-seconds 300
     """
-    from kubewright.explore.explorer import Budget, ExplorationError, explore
+    from kubewright.explore.exploration import Budget
+    from kubewright.explore.explorer import ExplorationError, explore
     from kubewright.explore.factories import FactoryError, ModuleFactory
     from kubewright.explore.families import ALL
     from kubewright.explore.replay import ReplayError
@@ -149,6 +163,7 @@ def explore_command(
                 factory,
                 scenarios,
                 families=families or ALL,
+                faults=faults,
                 seed=seed,
                 jobs=jobs,
                 budget=Budget(budget_runs, budget_seconds),
@@ -311,7 +326,7 @@ def _print_run(
     """Print what a run violated."""
     from rich.console import Console
 
-    from kubewright.explore.explorer import Exploration, Violation
+    from kubewright.explore.exploration import Exploration, Violation
     from kubewright.explore.reports.exploration_report import report_of
     from kubewright.explore.reports.text import print_violation
 

@@ -33,9 +33,11 @@ Runs:
 
 Explorations:
 
-- `explorer`: `explore`, all runs of some scenarios, and the violations
+- `explorer`: `explore`, all runs of some scenarios; `exploration`: its result, and the violations
+- `exploration_session`: the process that explores a scenario; `warm_up`: what is built before it is forked
 - `families`: the faults that a reference run offers, without equivalent ones
-- `forks`: runs in forked processes, from the point of their fault on
+- `session`: a prepared cluster, from which runs are forked at the point of their fault; `forks`: forked
+  processes and what they send
 - `minimise`: the fewest steps with which a fault still violates the same
 - `replay`: tokens and files that repeat a run
 - `testing`: `explored` and `check_replay`, for tests

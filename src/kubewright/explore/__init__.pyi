@@ -1,7 +1,7 @@
-from .explorer import Budget as Budget
-from .explorer import Exploration as Exploration
+from .exploration import Budget as Budget
+from .exploration import Exploration as Exploration
+from .exploration import Violation as Violation
 from .explorer import ExplorationError as ExplorationError
-from .explorer import Violation as Violation
 from .explorer import explore as explore
 from .external import ExternalFake as ExternalFake
 from .factories import FactoryError as FactoryError

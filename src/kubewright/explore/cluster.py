@@ -51,6 +51,8 @@ MAX_RESTARTS = 8
 """Restarts after which a process that keeps ending is not restarted any more."""
 MAINTENANCE_INTERVAL = 3600.0
 """Virtual seconds between compactions of the store; a shorter interval would only cost time."""
+BOOKMARK_INTERVAL = 3600.0
+"""Virtual seconds between bookmarks; each watch also gets one shortly before it ends."""
 HOT_LOOP_WRITES = 250
 """Writes of the same object after which a run ends, if there were more than `HOT_LOOP_RATE` per second."""
 HOT_LOOP_RATE = 10.0
@@ -134,6 +136,7 @@ class SimulatedCluster:
             store=storage,
             clock=loop.time,
             rng=self.randomness.stream("server"),
+            server_options={"bookmark_interval": BOOKMARK_INTERVAL},
             nodes=self.scenario.nodes or (1 if self.scenario.controllers else 0),
             disable_controllers=() if self.scenario.controllers else component_names() - PROGRAMS,
         )

@@ -217,36 +217,6 @@ def enumerate_faults(reference: Run, families: Sequence[str]) -> dict[str, list[
     return result
 
 
-def family_of(fault: Fault, *, replicas: int = 1) -> str:
-    """Return the family of a fault, for faults that were not enumerated."""
-    if replicas > 1 and fault.action in ("pause", "lease-lost", "crash-after"):
-        return "leader"
-    if fault.point.startswith("x") and not fault.action.startswith("crash"):
-        return "external"
-    if fault.action == "error":
-        return {"conflict": "conflict", "webhook-down": "admission", "denied": "admission"}.get(
-            fault.value, "errors"
-        )
-    return {
-        "crash-before": "crash",
-        "crash-after": "crash",
-        "hold": "stale",
-        "stale": "stale",
-        "gap": "unobserved",
-        "lost-request": "timeout",
-        "lost-response": "timeout",
-        "outage": "errors",
-        "reset": "watch",
-        "expired": "watch",
-        "skew": "clock",
-        "slow-request": "reorder",
-        "slow-response": "reorder",
-        "pause": "leader",
-        "lease-lost": "leader",
-        "upgrade": "upgrade",
-    }[fault.action]
-
-
 def _verb(event: TraceEvent) -> str:
     return event.text.partition(" ")[0]
 
@@ -267,4 +237,4 @@ def _is_concurrent(write: TraceEvent, event: TraceEvent) -> bool:
     return False
 
 
-__all__ = ["ALL", "SINGLE", "Family", "enumerate_faults", "family_of"]
+__all__ = ["ALL", "SINGLE", "Family", "enumerate_faults"]

@@ -157,6 +157,10 @@ class Fault:
         return f"{self.action}{value}@{self.point}{delay}"
 
 
+Plan = tuple[Fault, ...]
+"""The faults of one run, in the order of their points."""
+
+
 def plan_of(faults: Iterable[Fault]) -> dict[str, Fault]:
     """Return faults by point; raise `FaultError` if two are at the same point."""
     plan: dict[str, Fault] = {}
@@ -172,4 +176,4 @@ def parse_faults(text: str) -> tuple[Fault, ...]:
     return tuple(Fault.parse(each) for each in text.split(",") if each.strip())
 
 
-__all__ = ["ACTIONS", "ERRORS", "ErrorResponse", "Fault", "FaultError", "parse_faults", "plan_of"]
+__all__ = ["ACTIONS", "ERRORS", "ErrorResponse", "Fault", "FaultError", "Plan", "parse_faults", "plan_of"]

@@ -1,54 +1,28 @@
-"""Runs in forked processes: each run continues a copy of a prepared cluster.
+"""Forked processes, and values that they send to their parent.
 
-`Session` starts the control plane of a scenario once, in a child of the calling process. It then forks
-
-- one child for the reference run,
-- for the exploration, one child per fault **at the point of the fault**: the session executes the reference
-  run again and forks at each point that has faults, so that no run repeats what comes before its fault. Up to
-  `jobs` children run at the same time.
-
-The loop of a run has no file descriptors and no threads, so a copy of the process is a copy of the cluster.
-Fork also isolates runs from each other: what one leaves in module globals, or a crash of the interpreter,
-does not affect another.
+Runs are executed in forked processes: each run continues a copy of a prepared cluster (`session`), and what
+one leaves in module globals, or a crash of the interpreter, does not affect another.
 """
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import os
 import pickle
 import random
-import select
-import signal
 import struct
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from time import monotonic as real_monotonic  # the function; the module attribute is replaced in runs
-from time import process_time
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from .faults import Fault
-from .run import Run, SimulatedRun
-
-RUN_TIMEOUT = 120.0
-"""Real seconds after which a run is killed."""
 _HEADER = struct.Struct("!Q")
+
+Emit = Callable[[str, Any], None]
+"""Sends a kind of value, and the value, to the parent process."""
 
 
 class RunCrashed(Exception):
     """A forked process ended without a result."""
-
-
-class Child(NamedTuple):
-    """A forked process whose result is awaited."""
-
-    pid: int
-    pipe: int
-    started: float
-    data: bytearray
-    fault: Fault | None
 
 
 def fork(function: Callable[[int], object]) -> tuple[int, int]:
@@ -56,16 +30,16 @@ def fork(function: Callable[[int], object]) -> tuple[int, int]:
     reading, writing = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
-    pid = _fork()
+    pid = fork_here()
     if pid:
         os.close(writing)
         return pid, reading
     os.close(reading)
-    _exit_after(lambda: function(writing))
+    exit_after(lambda: function(writing))
     raise AssertionError("unreachable")
 
 
-def _fork() -> int:
+def fork_here() -> int:
     """Fork; the child continues with the same random numbers, which Python would otherwise seed again."""
     state = random.getstate()
     pid = os.fork()
@@ -74,7 +48,7 @@ def _fork() -> int:
     return pid
 
 
-def _exit_after(function: Callable[[], object]) -> None:
+def exit_after(function: Callable[[], object]) -> None:
     """Call a function and end the process."""
     code = 0
     try:
@@ -103,6 +77,13 @@ def receive(pipe: int) -> Iterator[Any]:
             yield pickle.loads(data)  # noqa: S301 - written by a child of this process
 
 
+def load_value(data: bytes | bytearray) -> Any:
+    """Return the value that `send` wrote; raise `RunCrashed` if it is incomplete."""
+    if len(data) < _HEADER.size or len(data) < _HEADER.size + _HEADER.unpack_from(data)[0]:
+        raise RunCrashed("a run ended without a result")
+    return pickle.loads(memoryview(data)[_HEADER.size :])  # noqa: S301 - written by a child of this process
+
+
 def run_forked(function: Callable[[], Any]) -> Any:
     """Call a function in a forked process and return its result; raise `RunCrashed` without one."""
     pid, pipe = fork(lambda writing: send(writing, function()))
@@ -115,159 +96,35 @@ def run_forked(function: Callable[[], Any]) -> Any:
     return values[0]
 
 
-class Session:
-    """A prepared cluster in this process, from which runs are forked."""
+def fork_emitter(function: Callable[[Emit], None]) -> tuple[int, int]:
+    """Fork a process that emits values; return its id and the pipe from which `receive` reads them.
 
-    def __init__(self, run: SimulatedRun, *, jobs: int = 1) -> None:
-        self.run = run
-        self.jobs = max(jobs, 1)
-        self._children: dict[int, Child] = {}
-        self._own_pipe = -1
-        """The pipe to the session, in a child that was forked at a point."""
+    An exception is emitted as `error`.
+    """
 
-    def __enter__(self) -> Session:
-        self._prepared = self.run.prepared()
-        self._prepared.__enter__()
-        gc.collect()
-        gc.freeze()
-        gc.disable()  # a collection would copy the pages of every object in each child
-        return self
+    def run(pipe: int) -> None:
+        def emit(kind: str, value: Any) -> None:
+            send(pipe, (kind, value))
 
-    def __exit__(self, *exc: object) -> None:
-        for child in self._children.values():
-            os.kill(child.pid, signal.SIGKILL)
-            os.waitpid(child.pid, 0)
-        gc.enable()
-        gc.unfreeze()
-        self._prepared.__exit__(None, None, None)
+        try:
+            function(emit)
+        except Exception as error:
+            if os.environ.get("KUBEWRIGHT_TRACEBACK"):
+                raise
+            emit("error", f"{type(error).__name__}: {error}")
 
-    def execute(
-        self, faults: Sequence[Fault] = (), *, skip: Sequence[int] = (), reference: Run | None = None
-    ) -> Run:
-        """Run the scenario in a forked process and return the result."""
-
-        def execute() -> Run:
-            self.run.reference = reference
-            return _transferable(self.run.execute(faults, skip=skip), with_trace=True)
-
-        result: Run = run_forked(execute)
-        return result
-
-    def explore(
-        self,
-        reference: Run,
-        faults: Mapping[str, Sequence[Fault]],
-        report: Callable[[Run], None],
-        *,
-        is_exhausted: Callable[[], bool] = lambda: False,
-    ) -> str:
-        """Run the scenario once per fault and report each run; return the trace digest of the last run.
-
-        `faults` are by point. The digest equals that of the reference run if the operator is deterministic.
-        """
-        run, cluster = self.run, self.run.cluster
-        run.reference = reference
-        if reference.uses_threads:
-            return self._explore_from_start(faults, report, is_exhausted)
-
-        def on_point(point: str) -> None:
-            for fault in faults.get(point, ()):
-                if is_exhausted():
-                    return
-                self._wait(report, self.jobs - 1)
-                if self._fork(fault):
-                    asyncio._set_running_loop(run.loop)  # asyncio forgets the loop in a forked process
-                    return
-
-        cluster.on_point = on_point
-        result = run.execute(())
-        self._exit_in_child(result)
-        cluster.on_point = None
-        self._wait(report, 0)
-        return result.trace.digest(switches=False)
-
-    def _explore_from_start(
-        self,
-        faults: Mapping[str, Sequence[Fault]],
-        report: Callable[[Run], None],
-        is_exhausted: Callable[[], bool],
-    ) -> str:
-        """Fork each run before its start: a process with threads cannot be forked within a run."""
-        for fault in (each for found in faults.values() for each in found):
-            if is_exhausted():
-                break
-            self._wait(report, self.jobs - 1)
-            if self._fork(fault):
-                self._exit_in_child(self.run.execute((fault,)))
-        self._wait(report, 0)
-        return self.execute(reference=self.run.reference).trace.digest(switches=False)
-
-    def _exit_in_child(self, result: Run) -> None:
-        """Send the result and end the process, if it was forked for a run."""
-        if self._own_pipe >= 0:
-            result.cpu_seconds = process_time()
-            _exit_after(lambda: send(self._own_pipe, _transferable(result, with_trace=not result.ok)))
-
-    def _fork(self, fault: Fault) -> bool:
-        """Fork a run with a fault at the current point; return True in the new process."""
-        reading, writing = os.pipe()
-        pid = _fork()
-        if pid:
-            os.close(writing)
-            self._children[reading] = Child(pid, reading, real_monotonic(), bytearray(), fault)
-            return False
-        os.close(reading)
-        for child in self._children.values():
-            os.close(child.pipe)
-        self._children.clear()
-        self._own_pipe = writing
-        cluster = self.run.cluster
-        cluster.on_point = None
-        cluster.plan = {fault.point: fault}
-        self.run.faults = (fault,)
-        return True
-
-    def _wait(self, report: Callable[[Run], None], most: int) -> None:
-        """Read results until at most so many children are running."""
-        while len(self._children) > most:
-            ready, _, _ = select.select(list(self._children), [], [], 1.0)
-            for pipe in ready:
-                child = self._children[pipe]
-                chunk = os.read(pipe, 1 << 16)
-                if chunk:
-                    child.data.extend(chunk)
-                    continue
-                report(self._result(child))
-            now = real_monotonic()
-            for child in list(self._children.values()):
-                if now - child.started > RUN_TIMEOUT:
-                    os.kill(child.pid, signal.SIGKILL)
-
-    def _result(self, child: Child) -> Run:
-        del self._children[child.pipe]
-        os.close(child.pipe)
-        status = os.waitpid(child.pid, 0)[1]
-        if len(child.data) > _HEADER.size:
-            result: Run = pickle.loads(bytes(child.data[_HEADER.size :]))  # noqa: S301 - of our own child
-            return result
-        run = self.run
-        failed = Run(scenario=run.scenario.name, seed=run.seed, replicas=run.replicas)
-        failed.faults = (child.fault,) if child.fault is not None else ()
-        code = os.waitstatus_to_exitcode(status)
-        reason = (
-            f"was killed after {RUN_TIMEOUT:g} s" if code == -signal.SIGKILL else f"ended with status {code}"
-        )
-        failed.add("process", f"the Python process of the run {reason}")
-        return failed
+    return fork(run)
 
 
-def _transferable(run: Run, *, with_trace: bool) -> Run:
-    """Return a run without what is only needed to explain a violation."""
-    if not with_trace:
-        run.trace.events = []
-        run.final_state = {}
-        run.state = run.state_at_fault = None
-    return run
-
-
-__all__ = ["RunCrashed", "Session", "fork", "receive", "run_forked", "send"]
+__all__ = [
+    "Emit",
+    "RunCrashed",
+    "exit_after",
+    "fork",
+    "fork_emitter",
+    "fork_here",
+    "load_value",
+    "receive",
+    "run_forked",
+    "send",
+]

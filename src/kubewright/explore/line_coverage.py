@@ -1,7 +1,7 @@
 """Lines of the operator's code that runs reach.
 
-Only functions in the modules of the operator are traced, with `sys.monitoring` (Python 3.12) or
-`sys.settrace`. Forked runs inherit the tracer and report what they add.
+Only functions in the modules of the operator are traced, with `sys.settrace`. Forked runs inherit the tracer
+and report what they add.
 """
 
 from __future__ import annotations

@@ -27,11 +27,9 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError
-from kubewright.api.gvk import GroupVersionKind
 from kubewright.client.errors import ConnectionFailed, NoKindMatch
 from kubewright.controller.controller import current_reconcile
 from kubewright.controller.request import TemporaryError, TerminalError
-from kubewright.manager import Operator
 from kubewright.manager.leader_election import LeadershipLost
 
 from .aligned_steps import AlignedSteps
@@ -40,11 +38,10 @@ from .determinism import deterministic
 from .external import deactivate
 from .factories import OperatorPool
 from .faults import Fault, plan_of
-from .final_state import differences, normalise
+from .final_state import NormalisedState, differences, normalise
 from .loop import PROCESS, Livelock, VirtualLoop
 from .run_result import Finding, Run
 from .scenarios import Scenario
-from .steps import Steps
 from .trace import Trace
 
 if TYPE_CHECKING:
@@ -117,7 +114,7 @@ class SimulatedRun:
         self._steps: AlignedSteps
         self._limit: asyncio.Future[None]
         self._converged_at = 0.0
-        self._cpu = 0.0
+        self._final_state: NormalisedState | None = None
 
     @contextlib.contextmanager
     def prepared(self) -> Iterator[None]:
@@ -248,11 +245,13 @@ class SimulatedRun:
 
     def _differences(self) -> list[Any]:
         assert self.reference is not None
-        found = normalise(self.cluster.recorder.snapshot(time=self.loop.now), self.cluster.external.data)
-        return list(differences(self.reference.final_state, found, self.tolerances))
+        state = self.cluster.recorder.snapshot(time=self.loop.now)
+        self._final_state = normalise(state, self.cluster.external.data)
+        return list(differences(self.reference.final_state, self._final_state, self.tolerances))
 
     def _finish(self) -> None:
         """Check the final state."""
+        self._final_state = None
         state = self.cluster.recorder.snapshot(time=self.loop.now)
         for each in self.scenario.invariants:
             if each.when == "end":
@@ -285,7 +284,7 @@ class SimulatedRun:
             replicas=self.replicas,
             findings=self.findings,
             trace=cluster.trace,
-            final_state=normalise(state, cluster.external.data),
+            final_state=self._final_state or normalise(state, cluster.external.data),
             step_ends=self._steps.ends,
             steps=self._steps.descriptions,
             end=loop.now,
@@ -404,24 +403,6 @@ def run_once(
     return result
 
 
-_warm = False
-
-
-def warm_up() -> None:
-    """Import and build once what every cluster needs, before processes are forked for runs."""
-    global _warm
-    if _warm or asyncio._get_running_loop() is not None:
-        return
-    _warm = True
-
-    async def apply_object(steps: Steps) -> None:
-        await steps.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "warm-up"}})
-        with contextlib.suppress(NoKindMatch):  # discovery reads the declarations of all built-in kinds
-            await steps.client.mapper.resource_for(GroupVersionKind("warm-up.example.com", "v1", "Missing"))
-
-    run_once(lambda: Operator("warm-up"), Scenario(name="warm-up", steps=apply_object, quiet_seconds=1.0))
-
-
 def _is_usage_error(error: BaseException) -> bool:
     """Whether the framework reports that the operator uses it wrongly, such as `CachingNotAllowed`."""
     if isinstance(error, APIError | ConnectionFailed | TerminalError | TemporaryError | LeadershipLost):
@@ -440,4 +421,4 @@ def _location(error: BaseException) -> str:
     return f" ({name}:{step.tb_lineno})"
 
 
-__all__ = ["EXTRA_WRITES", "Finding", "Run", "SimulatedRun", "run_once", "warm_up"]
+__all__ = ["EXTRA_WRITES", "Finding", "Run", "SimulatedRun", "run_once"]

@@ -85,6 +85,10 @@ class Run:
         for name, value in {**values, "state": state}.items():
             setattr(self, name, value)
 
+    def without_details(self) -> Run:
+        """Return the run without what only the explanation of a violation needs."""
+        return replace(self, trace=Trace(), final_state={}, state=None, state_at_fault=None)
+
     def add(self, name: str, message: str) -> None:
         """Add a finding."""
         self.findings.append(Finding(name, message, self.end, max(len(self.trace) - 1, 0)))

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 from .factories import OperatorPool
 from .final_state import NormalisedState, differences
-from .forks import Session, run_forked
+from .forks import run_forked
 from .reports.model import ExplorationReport, FamilyReport, ViolationReport
 from .run import SimulatedRun
+from .session import Session
 from .spec_dependencies import Dependency, Rule, related_fields, rules_of
 from .spec_fields import REMOVED, FieldSchema, fields_of, get_field, values_for, with_field
 from .spec_trials import Outcome, Trial, TrialSession

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from kubewright.api.errors import APIError
 
 from .final_state import NormalisedState, normalise
-from .forks import Session, run_forked
+from .forks import run_forked
 from .reports.run_report import describe_run
 from .scenarios import Scenario
+from .session import Session
 
 if TYPE_CHECKING:
     from .reports.model import ViolationReport

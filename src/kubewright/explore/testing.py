@@ -16,13 +16,16 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from .explorer import Budget, Exploration, Violation, explore
+from .exploration import Budget, Exploration, Violation
+from .explorer import explore
 from .factories import ModuleFactory, OperatorPool
 from .families import ALL
-from .forks import Session, run_forked
+from .forks import run_forked
 from .replay import ReplayError, RunToken
-from .run import Run, SimulatedRun, warm_up
+from .run import Run, SimulatedRun
 from .scenarios import Scenario, SetupObject, StepFunction, scenario
+from .session import Session
+from .warm_up import warm_up
 
 if TYPE_CHECKING:
     from .factories import OperatorFactory
@@ -57,8 +60,9 @@ def explored(
     factory: OperatorFactory | str,
     *,
     families: Sequence[str] = ALL,
+    faults: int = 1,
     seed: int = 0,
-    jobs: int = 1,
+    jobs: int | None = None,
     budget: Budget | None = None,
     old_factory: OperatorFactory | None = None,
     **options: Unpack[ScenarioOptions],
@@ -75,6 +79,7 @@ def explored(
                 make,
                 [declared],
                 families=families,
+                faults=faults,
                 seed=seed,
                 jobs=jobs,
                 budget=budget,
@@ -127,7 +132,7 @@ def replay(
         with session(True) as prepared:
             return prepared.execute(wanted.faults, skip=wanted.skip, reference=reference), reference
 
-    warm_up()
+    warm_up(factory, chosen)
     result: tuple[Run, Run] = run_forked(execute)
     return result
 

@@ -11,7 +11,7 @@ from .model import ExplorationReport, FamilyReport, ViolationReport
 from .run_report import describe_run, relative_path
 
 if TYPE_CHECKING:
-    from kubewright.explore.explorer import Exploration, Violation
+    from kubewright.explore.exploration import Exploration, Violation
     from kubewright.explore.scenarios import Scenario
 
 

@@ -1,0 +1,225 @@
+"""The session process of an exploration: reference run, one run per fault, pairs of faults, minimisation.
+
+`explore_session` runs in a process of its own for each scenario and mode. What it finds is emitted to the
+process of the user:
+
+| kind | value |
+|---|---|
+| `reference` | the reference run |
+| `points` | number of faults by family |
+| `planned` | number of runs that will follow |
+| `run` | family, number of the run in the enumeration, and the run |
+| `minimised` | key of a violation, its smallest run, and the reference run of that |
+| `lines` | executed lines of the operator by file |
+| `nondeterministic`, `exhausted` | `None`: the repeated reference run differs; the budget was too small |
+
+With two faults per run, the faults that violate nothing alone are combined: every fault with every later one
+of another family. The second point is counted in the run itself: after a crash at `w3`, `w4` is the first
+write of the restarted process. There are about as many pairs as the square of the faults; without a budget,
+`MAX_PAIRS` are selected evenly.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import monotonic as real_monotonic  # the function; the module attribute is replaced in runs
+from typing import TYPE_CHECKING
+
+from .exploration import Budget, ViolationKey, key_of
+from .factories import OperatorPool
+from .families import enumerate_faults
+from .faults import Fault, Plan
+from .forks import Emit, fork_emitter, receive
+from .line_coverage import LineTracer, operator_files
+from .minimise import minimise
+from .run import Run, SimulatedRun
+from .session import Session
+
+if TYPE_CHECKING:
+    from .factories import OperatorFactory
+    from .scenarios import Scenario
+    from .trace import Trace
+
+MAX_MINIMISED = 10
+"""Number of violations per session that are minimised."""
+MAX_PAIRS = 1000
+"""Number of pairs of faults per session, without a budget."""
+PAIRS = "pairs"
+"""Name under which pairs are counted, as a family."""
+PREPARED_OPERATORS = 4
+"""Number of operators that are created before runs are forked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions:
+    """What a session explores."""
+
+    factory: OperatorFactory
+    scenario: Scenario
+    families: Sequence[str]
+    seed: int = 0
+    jobs: int = 1
+    faults: int = 1
+    """Maximum number of faults in a run, 1 or 2."""
+    budget: Budget = field(default_factory=Budget)
+    tolerances: tuple[str, ...] = ()
+    coverage: bool = False
+    replicas: int = 1
+    old_factory: OperatorFactory | None = None
+    """Creates the operators that run until an upgrade."""
+    expected: Run | None = None
+    """The run whose final state is expected, if not the reference run of the session."""
+
+
+def explore_session(options: SessionOptions, emit: Emit) -> None:
+    """Explore a scenario in this process, which ends afterwards."""
+    session = _prepare(options)
+    reference = session.execute()
+    emit("reference", reference)
+    emit("lines", reference.lines)
+    if not reference.ok:
+        return
+    expected = reference
+    if options.expected is not None:
+        expected = replace(options.expected, step_ends=reference.step_ends, errors=reference.errors)
+    runs = _Runs(session, reference, expected, options.budget, emit)
+    faults = enumerate_faults(reference, options.families)
+    runs.explore({name: [(each,) for each in found] for name, found in faults.items()})
+    if options.faults > 1:
+        clean = {name: [each for each in found if each not in runs.failing] for name, found in faults.items()}
+        runs.explore({PAIRS: pairs_of(clean, reference.trace)}, most=MAX_PAIRS)
+    for key, found in runs.first_of_each_violation().items():
+        smallest = minimise(session, expected, found, key[0])
+        if smallest[0] is not found:
+            emit("minimised", (key, *smallest))
+
+
+def pairs_of(faults: Mapping[str, Sequence[Fault]], trace: Trace) -> list[Plan]:
+    """Return every fault together with every fault of another family at a later point."""
+    numbers = {each.point: each.number for each in trace if each.point}
+    ordered = sorted(
+        ((numbers[each.point], family, each) for family, found in faults.items() for each in found),
+        key=lambda item: item[0],
+    )
+    return [
+        (first, second)
+        for index, (number, family, first) in enumerate(ordered)
+        for later, other, second in ordered[index + 1 :]
+        if later > number and other != family
+    ]
+
+
+def spread(plans: Mapping[str, Sequence[Plan]], runs: int) -> dict[str, list[Plan]]:
+    """Select as many plans as there are runs, evenly over each family; 0 selects all."""
+    total = sum(map(len, plans.values()))
+    if not runs or runs >= total:
+        return {family: list(found) for family, found in plans.items()}
+    selected = {}
+    for family, found in plans.items():
+        count = max(round(len(found) * runs / total), 1) if found else 0
+        selected[family] = [found[index * len(found) // count] for index in range(count)]
+    return selected
+
+
+def _prepare(options: SessionOptions) -> Session:
+    """Start the cluster of a session; it is never stopped, because the process ends with it."""
+    pool = OperatorPool(options.factory)
+    pool.prepare(PREPARED_OPERATORS * options.replicas)
+    old_pool = None
+    if options.old_factory is not None:
+        old_pool = OperatorPool(options.old_factory)
+        old_pool.prepare(PREPARED_OPERATORS)
+    run = SimulatedRun(
+        pool,
+        options.scenario,
+        seed=options.seed,
+        replicas=options.replicas,
+        old_factory=old_pool,
+        tolerances=options.tolerances,
+        tracer=LineTracer(operator_files(pool())) if options.coverage else None,
+    )
+    session = Session(run, jobs=options.jobs)
+    session.__enter__()
+    return session
+
+
+class _Runs:
+    """The runs of a session. A child of the session process executes the reference run and forks them."""
+
+    def __init__(self, session: Session, reference: Run, expected: Run, budget: Budget, emit: Emit) -> None:
+        self.failing: set[Fault] = set()
+        """Faults that violate something alone."""
+        self._session = session
+        self._reference = reference
+        self._expected = expected
+        self._budget = budget
+        self._emit = emit
+        self._started = real_monotonic()
+        self._enumerated = 0
+        self._done = 0
+        self._found: dict[ViolationKey, tuple[int, Run]] = {}
+
+    def explore(self, plans: Mapping[str, Sequence[Plan]], *, most: int = 0) -> None:
+        """Execute a run per plan, or as many as the budget allows, and emit them.
+
+        `most` is the number of runs without a budget.
+        """
+        left = max(self._budget.runs - self._done, 1) if self._budget.runs else most
+        planned = spread(plans, left)
+        total = sum(map(len, planned.values()))
+        self._emit("points", {name: len(each) for name, each in plans.items()})
+        self._emit("planned", self._done + total)
+        if total < sum(map(len, plans.values())):
+            self._emit("exhausted", None)
+        if not total:
+            return
+        pid, pipe = fork_emitter(lambda emit: self._execute(planned, emit))
+        for kind, value in receive(pipe):
+            self._emit(kind, value)
+            if kind == "run":
+                self._add(*value)
+        os.waitpid(pid, 0)
+        self._enumerated += total
+
+    def first_of_each_violation(self) -> dict[ViolationKey, Run]:
+        """Return the first run of each violation."""
+        first = sorted(self._found, key=lambda key: self._found[key][0])[:MAX_MINIMISED]
+        return {key: self._found[key][1] for key in first}
+
+    def _add(self, family: str, order: int, run: Run) -> None:
+        self._done += 1
+        if run.findings and len(run.faults) == 1:
+            self.failing.update(run.faults)
+        for each in run.findings:
+            key = key_of(each)
+            if each.name != "process" and (key not in self._found or self._found[key][0] > order):
+                self._found[key] = (order, run)
+
+    def _execute(self, planned: Mapping[str, Sequence[Plan]], emit: Emit) -> None:
+        families = {each: family for family, found in planned.items() for each in found}
+        order = {each: self._enumerated + index for index, each in enumerate(families)}
+        by_point: dict[str, list[Plan]] = {}
+        for each in families:
+            by_point.setdefault(each[0].point, []).append(each)
+
+        def report(run: Run) -> None:
+            emit("run", (families[run.faults], order[run.faults], run))
+            if run.lines:
+                emit("lines", run.lines)
+
+        is_exhausted = self._clock()
+        digest = self._session.explore(self._expected, by_point, report, is_exhausted=is_exhausted)
+        if is_exhausted():
+            emit("exhausted", None)
+        if digest != self._reference.trace.digest(switches=False) and self._expected is self._reference:
+            emit("nondeterministic", None)
+
+    def _clock(self) -> Callable[[], bool]:
+        """Return a function that returns whether the time of the budget has passed."""
+        seconds, started = self._budget.seconds, self._started
+        return lambda: bool(seconds) and real_monotonic() - started > seconds
+
+
+__all__ = ["PAIRS", "SessionOptions", "explore_session", "pairs_of", "spread"]
