@@ -49,7 +49,7 @@ def test_imports_are_declared_and_declarations_are_imported() -> None:
     extras = project["optional-dependencies"]
     used = [
         each
-        for name in ("encryption", "etcd", "http2", "node", "tracing", "testing")
+        for name in ("encryption", "etcd", "http2", "node", "postgresql", "tracing", "testing")
         for each in extras[name]
     ]
     declared = _modules([*project["dependencies"], *used])

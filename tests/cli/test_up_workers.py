@@ -272,7 +272,7 @@ async def test_data_survives_a_restart_and_workers_end_with_the_owner(server: Se
     ("arguments", "complaint"),
     [
         (("--workers", "0"), "'--workers': 0 is not in the range"),
-        (("--workers", "2", "--store", "etcd://localhost:1"), "on etcd, start several servers instead"),
+        (("--workers", "2", "--store", "etcd://localhost:1"), "on etcd or PostgreSQL, start several servers"),
         (("--worker", "1"), "--worker is for processes that --workers starts"),
     ],
 )

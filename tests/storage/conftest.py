@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from bench import Unavailable
+from bench._postgresql import PostgreSQLServer
 
 
 def etcd_binary() -> Path:
@@ -86,7 +88,25 @@ def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer
     server.kill()
 
 
-@pytest.fixture(scope="module", params=["memory", "sqlite", "etcd"])
+def new_postgresql_server(*settings: str) -> PostgreSQLServer:
+    pytest.importorskip("asyncpg", reason="PostgreSQL tests need the package asyncpg")
+    try:
+        return PostgreSQLServer(*settings)
+    except Unavailable as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[PostgreSQLServer]:
+    server = new_postgresql_server()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture(scope="module", params=["memory", "sqlite", "etcd", "postgresql"])
 def new_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], str]:
     """Return a function that returns the URL of an empty storage."""
     number = itertools.count()
@@ -95,6 +115,10 @@ def new_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     if request.param == "sqlite":
         directory = tmp_path_factory.mktemp("sqlite")
         return lambda: f"sqlite:{directory}/{next(number)}.db"
+    if request.param == "postgresql":
+        database: PostgreSQLServer = request.getfixturevalue("postgresql_server")
+        module = f"laws_{os.getpid()}"
+        return lambda: database.url(f"{module}_{next(number)}", "compact_every=0")
     server: EtcdServer = request.getfixturevalue("etcd_server")
     family = tmp_path_factory.mktemp("prefix").name
     return lambda: f"etcd://{server.address}/{family}-{next(number)}?compact_every=0"

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.storage import EtcdStorage, MemoryStorage, SQLiteStorage, StorageError, open_storage
+from kubewright.storage import (
+    EtcdStorage,
+    MemoryStorage,
+    PostgreSQLStorage,
+    SQLiteStorage,
+    StorageError,
+    open_storage,
+)
 
 
 def test_storage_of_each_scheme() -> None:
@@ -26,13 +33,19 @@ def test_storage_of_each_scheme() -> None:
         "ca.pem",
         3.0,
     )
+    store = open_storage("postgresql://me@a:1,b,[::1]:3/my%20db?schema=s&sslmode=require&timeout=3")
+    assert isinstance(store, PostgreSQLStorage)
+    assert store.options.addresses == (("a", 1), ("b", None), ("::1", 3))
+    assert (store.options.user, store.options.database, store.options.schema) == ("me", "my db", "s")
+    assert (store.options.sslmode, store.options.timeout) == ("require", 3.0)
+    assert store.options.where == "a:1,b,::1:3/my db"
 
 
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("state.db", "is not a storage URL; use memory:, sqlite:PATH or etcd://"),
-        ("postgres://db", "unknown storage 'postgres'"),
+        ("state.db", "is not a storage URL; use memory:, sqlite:PATH, etcd://"),
+        ("mysql://db", "unknown storage 'mysql'"),
         ("memory:there", "memory storage has no path"),
         ("sqlite:", "has no path"),
         ("etcd:///registry", "has no etcd address"),
@@ -42,6 +55,13 @@ def test_storage_of_each_scheme() -> None:
         ("etcd://h:1?timeout=soon", "timeout is a number of seconds"),
         ("etcd://h:1?cert=c.pem", "cert and key must be used together"),
         ("etcd://h:1?user=u", "needs password_file=FILE or password_env=NAME"),
+        ("postgresql://h", "has no database name; use postgresql://[USER@]HOST[:PORT]"),
+        ("postgres://h:port/db", "'h:port' is not a PostgreSQL address"),
+        ("postgres://h/db?color=red", "unknown PostgreSQL option 'color'; use one of compact_every,"),
+        ("postgres://h/db?timeout=soon", "timeout is a number of seconds"),
+        ("postgres://h/db?connections=1", "connections is at least 3"),
+        ("postgres://h/db?schema=My-Schema", "schema is at most 63 lower-case letters"),
+        ("postgres://h/db?sslcert=c.pem", "sslcert and sslkey must be used together"),
     ],
 )
 def test_invalid_urls(url: str, message: str) -> None:
@@ -51,7 +71,14 @@ def test_invalid_urls(url: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["etcd://u:hunter2@h:1", "etcd://h:1?password=hunter2", "etcds://u:hunter2@h"]
+    "url",
+    [
+        "etcd://u:hunter2@h:1",
+        "etcd://h:1?password=hunter2",
+        "etcds://u:hunter2@h",
+        "postgresql://u:hunter2@h/db",
+        "postgresql://h/db?password=hunter2",
+    ],
 )
 def test_passwords_in_urls_are_rejected_and_not_printed(url: str) -> None:
     with pytest.raises(StorageError) as caught:

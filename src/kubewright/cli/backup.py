@@ -10,7 +10,9 @@ import click
 
 @click.command("backup")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--store", required=True, help="Storage: sqlite:PATH or etcd://HOST:PORT.")
+@click.option(
+    "--store", required=True, help="Storage: sqlite:PATH, etcd://HOST:PORT or postgresql://HOST/DATABASE."
+)
 def backup_command(file: Path, store: str) -> None:
     """Write a backup of a store to FILE, also while a server uses it.
 

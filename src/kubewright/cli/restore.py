@@ -10,7 +10,9 @@ import click
 
 @click.command("restore")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--store", required=True, help="Storage: sqlite:PATH or etcd://HOST:PORT.")
+@click.option(
+    "--store", required=True, help="Storage: sqlite:PATH, etcd://HOST:PORT or postgresql://HOST/DATABASE."
+)
 def restore_command(file: Path, store: str) -> None:
     """Restore the backup FILE to a store, also while a server uses it.
 

@@ -114,14 +114,14 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     "--store",
     default="memory:",
     show_default=True,
-    help="Storage: memory:, sqlite:PATH or etcd://HOST:PORT.",
+    help="Storage: memory:, sqlite:PATH, etcd://HOST:PORT or postgresql://HOST/DATABASE.",
 )
 @click.option(
     "--max-request-bytes",
     default=1_572_864,
     show_default=True,
     type=click.IntRange(min=1024),
-    help="Size limit of a stored object, for memory: and sqlite:; etcd has its own.",
+    help="Size limit of a stored object; etcd has its own.",
 )
 @click.option(
     "--accept-data-loss",
@@ -417,7 +417,7 @@ def _open_store(options: dict[str, Any]) -> Any:
         if not url.startswith("sqlite:"):
             raise click.UsageError("--accept-data-loss requires --store sqlite:PATH")
         settings["accept_data_loss"] = True
-    if url.startswith(("memory:", "sqlite:")):
+    if not url.startswith("etcd:"):
         settings["max_request_bytes"] = options["max_request_bytes"]
     return open_storage(url, **settings)
 

@@ -37,7 +37,8 @@ def check_workers(options: dict[str, Any]) -> None:
         raise click.UsageError("--workers requires Linux: other systems do not divide connections evenly")
     if not options["store"].startswith(("memory:", "sqlite:")):
         raise click.UsageError(
-            "--workers requires --store memory: or sqlite:PATH; on etcd, start several servers instead"
+            "--workers requires --store memory: or sqlite:PATH; "
+            "on etcd or PostgreSQL, start several servers instead"
         )
 
 

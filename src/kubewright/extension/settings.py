@@ -20,7 +20,8 @@ class APIServerSettings:
     """Settings of an `APIServerApp`. All of them have defaults."""
 
     storage: str = "memory:"
-    """URL of the storage: `memory:`, `sqlite:PATH` or `etcd://HOST:PORT[,HOST:PORT...][/PREFIX]`."""
+    """URL of the storage: `memory:`, `sqlite:PATH`, `etcd://HOST:PORT[,HOST:PORT...][/PREFIX]` or
+    `postgresql://[USER@]HOST[:PORT]/DATABASE`."""
     development: bool = False
     """Serve on this machine with a self-signed certificate, and register the server while it runs."""
     host: str = ""

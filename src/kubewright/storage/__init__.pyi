@@ -17,5 +17,6 @@ from .keyspace import History as History
 from .logfile import DamagedStore as DamagedStore
 from .logfile import StoreInUse as StoreInUse
 from .memory import MemoryStorage as MemoryStorage
+from .postgresql import PostgreSQLStorage as PostgreSQLStorage
 from .sqlite import SQLiteStorage as SQLiteStorage
 from .url import open_storage as open_storage

@@ -10,7 +10,10 @@ from .contract import Storage, StorageError
 if TYPE_CHECKING:
     from .keyspace import History
 
-_FORMS = "memory:, sqlite:PATH or etcd://HOST:PORT[,HOST:PORT...][/PREFIX]"
+_FORMS = (
+    "memory:, sqlite:PATH, etcd://HOST:PORT[,HOST:PORT...][/PREFIX] or "
+    "postgresql://[USER@]HOST[:PORT]/DATABASE"
+)
 
 
 class EtcdKeywords(TypedDict, total=False):
@@ -28,7 +31,25 @@ class EtcdKeywords(TypedDict, total=False):
     compact_every: float
 
 
-class StorageOptions(EtcdKeywords, total=False):
+class PostgreSQLKeywords(TypedDict, total=False):
+    """Options of PostgreSQL; see `PostgreSQLOptions`."""
+
+    user: str | None
+    schema: str
+    passfile: str | None
+    password_file: str | None
+    password_env: str | None
+    sslmode: str | None
+    sslrootcert: str | None
+    sslcert: str | None
+    sslkey: str | None
+    timeout: float
+    compact_every: float
+    connections: int
+    max_request_bytes: int
+
+
+class StorageOptions(EtcdKeywords, PostgreSQLKeywords, total=False):
     """Options of `open_storage`."""
 
     history: History | None
@@ -48,6 +69,8 @@ def open_storage(url: str, **options: Unpack[StorageOptions]) -> Storage:
     - `sqlite:PATH` is a file. Options of both: `history`, `clock`.
     - `etcd://HOST:PORT[,HOST:PORT...][/PREFIX][?name=value&...]` is in etcd, with a key prefix; see
       `EtcdOptions` for the options.
+    - `postgresql://[USER@]HOST[:PORT][,...]/DATABASE[?name=value&...]` is in PostgreSQL; see
+      `PostgreSQLOptions` for the options.
 
     Raises `StorageError` for an invalid URL.
     """
@@ -72,4 +95,8 @@ def open_storage(url: str, **options: Unpack[StorageOptions]) -> Storage:
         from .etcd import EtcdStorage
 
         return EtcdStorage.from_url(url, **given)
+    if scheme in ("postgresql", "postgres"):
+        from .postgresql import PostgreSQLStorage
+
+        return PostgreSQLStorage.from_url(url, **given)
     raise StorageError(f"unknown storage {scheme!r}; use {_FORMS}")

@@ -40,6 +40,8 @@ PORT: Final = 8443
 """Port of the container; the default of `APIServerSettings`."""
 CERTIFICATES: Final = "/certificates/apiserver"
 STORAGE: Final = "KUBEWRIGHT_STORAGE"
+_SHARED: Final = ("etcd:", "postgresql:", "postgres:")
+"""Storages of several replicas."""
 
 
 class APIServerNames(DeploymentNames):
@@ -91,8 +93,10 @@ def add_api_server(
             f'{STORAGE} = "sqlite:/data/{reference.app.name}.db" or "etcd://..." in '
             "[tool.kubewright.deployment.env]"
         )
-    elif settings.deployment.replicas > 1 and not storage.startswith(("etcd", "memory")):
-        tree.warnings.append(f"replicas of an API server need a storage in etcd; {storage} has one replica")
+    elif settings.deployment.replicas > 1 and not storage.startswith((*_SHARED, "memory")):
+        tree.warnings.append(
+            f"replicas of an API server need a storage in etcd or PostgreSQL; {storage} has one replica"
+        )
     for definition in definitions:
         for version in definition["spec"]["versions"]:
             if version["served"]:
@@ -180,7 +184,7 @@ def _server(
     path = PurePosixPath(storage.removeprefix("sqlite:"))
     volume = str(path.parent) if storage.startswith("sqlite:") and path.is_absolute() else ""
     spec: Manifest = {
-        "replicas": deployment.replicas if storage.startswith("etcd") else 1,
+        "replicas": deployment.replicas if storage.startswith(_SHARED) else 1,
         "selector": {"matchLabels": labels},
         "template": {
             "metadata": {

@@ -1,0 +1,220 @@
+"""Connections to PostgreSQL: settings of a session, retries and errors.
+
+A request runs on an idle connection, or on a new one up to a limit. Reads are repeated on another connection
+until the timeout; a write only if it was certainly not applied: because it was not sent, or because the
+server has reported an error. A connection whose state is not known is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from .contract import StorageError
+from .postgresql_options import PostgreSQLOptions
+
+MINIMUM_VERSION = (13, 0)
+
+_SESSION = """
+    SET default_transaction_isolation = 'read committed';
+    SET enable_seqscan = off;
+    SET enable_hashjoin = off;
+    SET enable_mergejoin = off;
+    SET jit = off;
+    SET client_min_messages = error;
+    SET statement_timeout = {timeout};
+    SET lock_timeout = {timeout};
+    SELECT set_config('synchronous_commit', 'on', false)
+     WHERE current_setting('synchronous_commit') = 'off';
+"""
+"""Settings of a session.
+
+Every statement uses an index, also while the tables are small: a plan that was cached then would be slow for
+large tables. Writes are durable when they are acknowledged, whatever the default of the database is.
+"""
+
+_Result = TypeVar("_Result")
+
+
+def load_asyncpg() -> Any:
+    """Import the client library."""
+    try:
+        import asyncpg
+    except ImportError as error:
+        raise StorageError(
+            "storage in PostgreSQL needs asyncpg: pip install 'kubewright[postgresql]'"
+        ) from error
+    return asyncpg
+
+
+def backoff(failures: int) -> float:
+    """Return the delay after a number of failures in seconds, with jitter."""
+    return float(min(2.0, 0.02 * 2 ** min(failures, 10)) * random.uniform(0.5, 1.0))  # noqa: S311
+
+
+class PostgreSQLConnections:
+    """Connections to one database."""
+
+    def __init__(self, options: PostgreSQLOptions) -> None:
+        self.options = options
+        self.asyncpg: Any = None
+        self._idle: list[Any] = []
+        self._used: set[Any] = set()
+        self._slots = asyncio.Semaphore(options.connections)
+        self._is_open = False
+
+    def open(self) -> None:
+        """Allow requests; connections are opened when they are needed."""
+        self.asyncpg = load_asyncpg()
+        self._is_open = True
+
+    async def close(self) -> None:
+        """Close all connections."""
+        self._is_open = False
+        idle, self._idle = self._idle, []
+        for connection in self._used:
+            connection.terminate()
+        for connection in idle:
+            try:
+                await connection.close(timeout=1)
+            except (OSError, TimeoutError, self.asyncpg.PostgresError, self.asyncpg.InterfaceError):
+                connection.terminate()
+
+    async def fetch(self, statement: str, *arguments: Any) -> Sequence[Any]:
+        """Return the rows of a statement that can be repeated."""
+        rows: Sequence[Any] = await self.run(
+            lambda connection: connection.fetch(statement, *arguments), repeat=True
+        )
+        return rows
+
+    async def fetchval(self, statement: str, *arguments: Any, repeat: bool = True) -> Any:
+        """Return the first column of the first row; `repeat`: whether the statement can be repeated."""
+        return await self.run(lambda connection: connection.fetchval(statement, *arguments), repeat=repeat)
+
+    async def run(self, request: Callable[[Any], Awaitable[_Result]], *, repeat: bool) -> _Result:
+        """Call a function with a connection; `repeat`: whether it can be called twice."""
+        deadline = time.monotonic() + self.options.timeout
+        failures = 0
+        while True:
+            sent = False
+            try:
+                async with asyncio.timeout(deadline - time.monotonic()), self._slots:
+                    connection = await self._take()
+                    sent = True
+                    result = await request(connection)
+                self._give_back(connection)
+                return result
+            except Exception as error:
+                if sent and self._is_rejection(error):
+                    self._give_back(connection)
+                    raise self.explain(error, sent=False) from error
+                if sent:
+                    self._discard(connection)
+                    if not repeat:
+                        raise self.explain(error, sent=True) from error
+                failures += 1
+                pause = backoff(failures)
+                if not self._is_transient(error) or time.monotonic() + pause >= deadline:
+                    raise self.explain(error, sent=False) from error
+            except BaseException:
+                if sent:
+                    self._discard(connection)
+                raise
+            await asyncio.sleep(pause)
+
+    async def _take(self) -> Any:
+        if not self._is_open:
+            raise StorageError("storage is not open")
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                break
+        else:
+            connection = await self.connect()
+        self._used.add(connection)
+        return connection
+
+    def _give_back(self, connection: Any) -> None:
+        self._used.discard(connection)
+        if not self._is_open:
+            connection.terminate()
+        elif not connection.is_closed():
+            self._idle.append(connection)
+
+    def _discard(self, connection: Any) -> None:
+        self._used.discard(connection)
+        connection.terminate()
+
+    async def connect(self) -> Any:
+        """Open a connection to the server that accepts writes; the caller closes it."""
+        connection = await self.asyncpg.connect(**self.options.arguments())
+        try:
+            version = connection.get_server_version()
+            if (version.major, version.minor) < MINIMUM_VERSION:
+                raise StorageError(
+                    f"PostgreSQL at {self.options.where} has version {version.major}.{version.minor}; "
+                    f"{MINIMUM_VERSION[0]} or newer is needed"
+                )
+            timeout = max(100, int(self.options.timeout * 900))
+            await connection.execute(_SESSION.format(timeout=timeout), timeout=self.options.timeout)
+        except BaseException:
+            connection.terminate()
+            raise
+        return connection
+
+    def _is_rejection(self, error: Exception) -> bool:
+        """Whether the server has rejected a statement, and the connection can be used again."""
+        # 08: connection exception; 57P: shutdown, perhaps after the commit.
+        return isinstance(error, self.asyncpg.PostgresError) and not (error.sqlstate or "08").startswith(
+            ("08", "57P")
+        )
+
+    def _is_transient(self, error: Exception) -> bool:
+        """Whether another attempt can succeed."""
+        errors = self.asyncpg
+        if isinstance(error, errors.PostgresError):
+            # Connection exception, insufficient resources, operator intervention (starting up, shutdown).
+            return (error.sqlstate or "")[:2] in ("08", "53", "57")
+        if isinstance(error, errors.InterfaceError):
+            return "closed" in str(error)
+        return isinstance(error, OSError | TimeoutError | errors.TargetServerAttributeNotMatched)
+
+    def explain(self, error: Exception, *, sent: bool) -> Exception:
+        """Return the error for an error of asyncpg; `sent`: whether a write may have been applied."""
+        if isinstance(error, StorageError):
+            return error
+        errors = self.asyncpg
+        user = self.options.user or "the user"
+        text = str(error).splitlines()[0] if str(error) else "timeout"
+        if sent:
+            hint = "the response to a write was lost; it may or may not have been applied"
+        elif isinstance(error, errors.InvalidPasswordError | errors.InvalidAuthorizationSpecificationError):
+            hint = "check the user, its password (password_file, password_env, PGPASSWORD) and pg_hba.conf"
+        elif isinstance(error, errors.InvalidCatalogNameError):
+            hint = f"create it with: createdb {self.options.database}"
+        elif isinstance(error, errors.InsufficientPrivilegeError):
+            hint = (
+                f"create the schema with: CREATE SCHEMA {self.options.schema} AUTHORIZATION {user}, "
+                f"or grant {user} CREATE on the database"
+            )
+        elif isinstance(error, errors.TargetServerAttributeNotMatched | errors.ReadOnlySQLTransactionError):
+            text, hint = (
+                "the server is read-only",
+                "connect to the primary, or list the addresses of all servers",
+            )
+        elif isinstance(error, errors.DiskFullError):
+            hint = "free space on the disk of the server"
+        elif isinstance(error, errors.UndefinedTableError | errors.InvalidSchemaNameError):
+            hint = f"the schema {self.options.schema} was deleted; restore it, or restart to create it"
+        elif isinstance(error, errors.LockNotAvailableError | errors.QueryCanceledError | TimeoutError):
+            hint = "timeout; check that the server is reachable and not overloaded"
+        elif isinstance(error, errors.ClientConfigurationError):
+            hint = "check the options of the storage URL"
+        elif isinstance(error, OSError | errors.PostgresConnectionError | errors.CannotConnectNowError):
+            hint = "check that it is running, and the TLS options"
+        else:
+            hint = ""
+        return StorageError(f"PostgreSQL at {self.options.where}: {text}" + (f" ({hint})" if hint else ""))

@@ -1,0 +1,380 @@
+"""PostgreSQL storage: several servers, restarts, lost responses, authentication, TLS, expiry, compaction."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench._postgresql import PostgreSQLServer
+from tests.controlplane.replicas.cluster import FaultProxy
+from tests.storage.conftest import free_port, new_postgresql_server
+from tests.storage.test_etcd import make_certificates, take
+
+from kubewright.storage import (
+    Compacted,
+    KeyExists,
+    PostgreSQLStorage,
+    RequestTooLarge,
+    RevisionMismatch,
+    StorageError,
+    backup,
+    open_storage,
+    restore,
+)
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[PostgreSQLServer]:
+    """A server that tests may kill and start with other settings."""
+    server = new_postgresql_server()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+async def proxy(postgresql_server: PostgreSQLServer) -> AsyncIterator[FaultProxy]:
+    async with FaultProxy(postgresql_server.address) as proxy:
+        yield proxy
+
+
+def restart(server: PostgreSQLServer) -> None:
+    server.kill()
+    server.start()
+
+
+async def test_servers_on_one_database_share_state(postgresql_server: PostgreSQLServer) -> None:
+    url = postgresql_server.url("shared")
+    # The first three create the tables at the same time.
+    stores = [open_storage(each) for each in (url, url, url, postgresql_server.url("shared_not"))]
+    await asyncio.gather(*(store.open() for store in stores))
+    one, two, three, other = stores
+    watches = [store.watch("/", 0) for store in (one, two, three)]
+    await asyncio.gather(*(watch.progress() for watch in watches))
+
+    async def write(store: Any, number: int) -> None:
+        for count in range(20):
+            revision = await store.create(f"/{number}/{count}", b"v")
+            await store.update(f"/{number}/{count}", b"w", expected=revision)
+
+    await asyncio.gather(*(write(store, number) for number in range(4) for store in [stores[number % 3]]))
+    received = [await take(watch, 160) for watch in watches]
+    assert [event.revision for event in received[0]] == list(range(1, 161)), "no revision is missing"
+    assert received[0] == received[1] == received[2]
+    found = await two.get("/0/0")
+    assert found is not None
+    with pytest.raises(KeyExists):
+        await three.create("/0/0", b"2")
+    assert (await other.list("")).items == []
+    outcomes = await asyncio.gather(
+        *(store.update("/0/0", b"x", expected=found.mod_revision) for store in stores[:3] for _ in range(10)),
+        return_exceptions=True,
+    )
+    assert sum(isinstance(outcome, int) for outcome in outcomes) == 1
+    assert sum(isinstance(outcome, RevisionMismatch) for outcome in outcomes) == 29
+    for store in stores:
+        await store.close()
+
+
+async def test_watch_resumes_after_the_server_restarts(own_server: PostgreSQLServer) -> None:
+    url = own_server.url("restart", "timeout=1.5")
+    async with open_storage(url) as store:
+        watch = store.watch("/", await store.revision())
+        states: list[bool] = []
+        watch.on_connection_change = states.append
+        await store.create("/0", b"v")
+        await take(watch, 1)
+        own_server.kill()
+        with pytest.raises(StorageError, match="check that it is running"):
+            await store.get("/0")
+        with pytest.raises(StorageError, match="check that it is running"):
+            await store.create("/lost", b"v")
+        assert not watch.connected
+        own_server.start()
+        async with open_storage(url) as other:
+            for number in range(1, 20):
+                await other.create(f"/{number}", b"v")
+        assert [event.key for event in await take(watch, 19)] == [f"/{number}" for number in range(1, 20)]
+        assert await store.get("/0") is not None
+        async with asyncio.timeout(10):
+            while not watch.connected:
+                await asyncio.sleep(0.01)
+        assert states[-2:] == [False, True]
+
+
+async def test_write_whose_response_was_lost_is_not_repeated(
+    postgresql_server: PostgreSQLServer, proxy: FaultProxy
+) -> None:
+    url = postgresql_server.url("lost", "timeout=1", address=proxy.address)
+    async with (
+        open_storage(url) as store,
+        open_storage(postgresql_server.url("lost")) as direct,
+    ):
+        watch = direct.watch("/", await direct.revision())
+        first = await store.create("/k", b"1")
+        proxy.stall(requests=False)
+        writing = [
+            asyncio.create_task(store.update("/k", b"2", expected=first)),
+            asyncio.create_task(store.create("/k", b"conflict")),
+            asyncio.create_task(store.create("/l", b"1")),
+        ]
+        applied = await take(watch, 3)
+        assert [(event.key, event.value) for event in applied] == [("/k", b"1"), ("/k", b"2"), ("/l", b"1")]
+        # A server that does not read its responses does not hold the lock.
+        assert await direct.create("/m", b"1") > applied[-1].revision
+        outcomes = await asyncio.gather(*writing, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [StorageError] * 3
+        assert all("may or may not have been applied" in str(outcomes[number]) for number in (0, 2))
+        proxy.restore()
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    current = await store.get("/k")
+                    break
+                except StorageError:
+                    continue
+        assert current is not None
+        assert (current.value, current.create_revision) == (b"2", first)
+        assert await direct.revision() == applied[-1].revision + 1, "nothing was written twice"
+
+
+async def test_connections_that_are_cut_are_replaced(
+    postgresql_server: PostgreSQLServer, proxy: FaultProxy
+) -> None:
+    async with open_storage(postgresql_server.url("cut", "timeout=2", address=proxy.address)) as store:
+        watch = store.watch("/", await store.revision())
+        await watch.progress()
+        for number in range(3):
+            proxy.cut()
+            proxy.restore()
+            for _ in range(5):  # Connections that were idle: nothing was sent, or the read is repeated.
+                await store.get("/k")
+            await store.create(f"/{number}", b"v")
+        assert [event.key for event in await take(watch, 3)] == ["/0", "/1", "/2"]
+
+
+async def test_one_of_several_addresses_accepts_writes(own_server: PostgreSQLServer) -> None:
+    dead = free_port()
+    url = own_server.url("failover", "timeout=1", address=f"127.0.0.1:{dead},{own_server.address}")
+    async with open_storage(url) as store:
+        assert await store.create("/k", b"1") == 1
+    # A standby is read-only.
+    own_server.kill()
+    signal = own_server.data / "standby.signal"
+    signal.touch()
+    own_server.own(signal)
+    own_server.start()
+    try:
+        with pytest.raises(StorageError, match=r"read-only .*connect to the primary"):
+            await open_storage(own_server.url("failover", "timeout=1")).open()
+    finally:
+        signal.unlink()
+        restart(own_server)
+
+
+async def test_errors_of_connecting(
+    own_server: PostgreSQLServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = own_server.url("errors", "timeout=0.5")
+    with pytest.raises(StorageError, match=r'database "missing" does not exist .*createdb missing'):
+        await open_storage(url.replace("/postgres?", "/missing?")).open()
+    port = free_port()
+    with pytest.raises(
+        StorageError, match=rf"PostgreSQL at 127\.0\.0\.1:{port}/postgres: .*check that it is"
+    ):
+        await open_storage(own_server.url("errors", "timeout=0.3", address=f"127.0.0.1:{port}")).open()
+    async with open_storage(url):
+        pass
+    own_server.execute("UPDATE errors.store SET format = 2")
+    with pytest.raises(StorageError, match="the schema errors has the format 2"):
+        await open_storage(url).open()
+    own_server.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
+    with pytest.raises(StorageError, match="has the encoding LATIN1"):
+        await open_storage(url.replace("/postgres?", "/latin?")).open()
+    monkeypatch.setattr("kubewright.storage.postgresql_connection.MINIMUM_VERSION", (99, 0))
+    with pytest.raises(StorageError, match="99 or newer is needed"):
+        await open_storage(url).open()
+    monkeypatch.setitem(sys.modules, "asyncpg", None)
+    with pytest.raises(StorageError, match=r"pip install 'kubewright\[postgresql\]'"):
+        await open_storage(url).open()
+
+
+async def test_passwords_and_permissions(
+    own_server: PostgreSQLServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_server.execute("CREATE ROLE app LOGIN PASSWORD 'hunter2'")
+    rules = own_server.data / "pg_hba.conf"
+    original = rules.read_text()
+    rules.write_text("host all app all scram-sha-256\n" + original)
+    restart(own_server)
+    try:
+        url = own_server.url("app").replace("kubewright@", "app@")
+        secret = tmp_path / "password"
+        secret.write_text("wrong\n")
+        with pytest.raises(StorageError, match="check the user, its password") as caught:
+            await open_storage(f"{url}&password_file={secret}").open()
+        assert "wrong" not in str(caught.value)
+        with pytest.raises(StorageError, match=r"environment variable APP_PASSWORD .* is not set"):
+            await open_storage(f"{url}&password_env=APP_PASSWORD").open()
+        secret.write_text("hunter2\n")
+        with pytest.raises(StorageError, match="CREATE SCHEMA app AUTHORIZATION app"):
+            await open_storage(f"{url}&password_file={secret}").open()
+        own_server.execute("CREATE SCHEMA app AUTHORIZATION app")
+        async with open_storage(f"{url}&password_file={secret}") as store:
+            assert isinstance(store, PostgreSQLStorage)
+            assert "hunter2" not in repr(store.options)
+            assert await store.create("/k", b"1") == 1
+        monkeypatch.setenv("APP_PASSWORD", "hunter2")
+        async with open_storage(f"{url}&password_env=APP_PASSWORD") as store:
+            assert await store.get("/k") is not None
+        monkeypatch.setenv("PGPASSWORD", "hunter2")
+        async with open_storage(url) as store:
+            assert await store.get("/k") is not None
+    finally:
+        rules.write_text(original)
+        restart(own_server)
+
+
+async def test_tls_with_client_certificates(own_server: PostgreSQLServer, tmp_path: Path) -> None:
+    files = make_certificates(tmp_path)
+    for name in ("ca.pem", "server.pem", "server.key"):
+        copy = own_server.data / name
+        copy.write_bytes((files / name).read_bytes())
+        copy.chmod(0o600)
+        own_server.own(copy)
+    settings = own_server.data / "postgresql.auto.conf"
+    original = settings.read_text()
+    settings.write_text(
+        "ssl = on\nssl_cert_file = 'server.pem'\nssl_key_file = 'server.key'\nssl_ca_file = 'ca.pem'\n"
+    )
+    rules = own_server.data / "pg_hba.conf"
+    trusting = rules.read_text()
+    rules.write_text("local all all trust\nhostssl all client all cert\nhost all kubewright all trust\n")
+    restart(own_server)
+    try:
+        own_server.execute("CREATE ROLE client LOGIN SUPERUSER")
+        url = own_server.url("tls", "timeout=1").replace("kubewright@", "client@")
+        verified = f"{url}&sslmode=verify-full&sslrootcert={files}/ca.pem"
+        async with open_storage(f"{verified}&sslcert={files}/client.pem&sslkey={files}/client.key") as store:
+            assert await store.create("/k", b"1") == 1
+        with pytest.raises(StorageError, match="certificate"):
+            await open_storage(verified).open()
+        with pytest.raises(
+            StorageError, match=r"cannot read .*missing\.pem \(PostgreSQL option sslrootcert\)"
+        ):
+            await open_storage(f"{url}&sslmode=verify-full&sslrootcert={tmp_path}/missing.pem").open()
+        with pytest.raises(StorageError, match="the TLS options"):
+            other = tmp_path / "other"
+            other.mkdir()
+            make_certificates(other)
+            await open_storage(f"{url}&sslmode=verify-full&sslrootcert={other}/ca.pem").open()
+    finally:
+        rules.write_text(trusting)
+        settings.write_text(original)
+        restart(own_server)
+
+
+async def test_unix_socket(postgresql_server: PostgreSQLServer) -> None:
+    url = (
+        f"postgresql://kubewright@/postgres?host={postgresql_server.directory}&port={postgresql_server.port}"
+    )
+    async with open_storage(f"{url}&schema=socket") as store:
+        assert await store.create("/k", b"1") == 1
+
+
+async def test_keys_expire(postgresql_server: PostgreSQLServer) -> None:
+    url = postgresql_server.url("expiry")
+    async with open_storage(url) as store, open_storage(url) as other:
+        watch = other.watch("/", await store.revision())
+        await asyncio.gather(*(store.create(f"/{number}", b"v", ttl=1) for number in range(5)))
+        first = await store.create("/long", b"v", ttl=3600)
+        await store.update("/long", b"w", expected=first, ttl=3600)
+        kept = await store.create("/kept", b"v", ttl=1)
+        await store.update("/kept", b"w", expected=kept)
+        events = await take(watch, 14)
+        gone = [event for event in events if event.type == "delete"]
+        assert {event.key for event in gone} == {f"/{number}" for number in range(5)}
+        assert all(event.previous is not None and event.previous.value == b"v" for event in gone)
+        await asyncio.sleep(0.3)
+        assert {item.key for item in (await store.list("")).items} == {"/long", "/kept"}
+
+
+async def test_one_of_several_servers_compacts(postgresql_server: PostgreSQLServer) -> None:
+    url = postgresql_server.url("compacting", "compact_every=0.05")
+    async with open_storage(url) as one, open_storage(url) as two:
+        first = await one.create("/k", b"0")
+        second = await two.update("/k", b"1", expected=first)
+        await two.delete("/k", expected=second)
+        await one.create("/l", b"2")
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    await one.list("/", revision=first)
+                    rows = 0
+                except Compacted as error:
+                    oldest = error.oldest
+                    rows = int(postgresql_server.execute("SELECT count(*) FROM compacting.changes"))
+                if rows == 1:
+                    break
+                await asyncio.sleep(0.02)
+        assert oldest > first
+        assert [item.value for item in (await two.list("")).items] == [b"2"]
+
+
+async def test_lost_revisions_end_watches(postgresql_server: PostgreSQLServer) -> None:
+    """A standby that has not received the last changes was promoted."""
+    async with open_storage(postgresql_server.url("promoted")) as store:
+        await asyncio.gather(*(store.create(f"/{number}", b"v") for number in range(5)))
+        watch = store.watch("/", await store.revision())
+        await watch.progress()
+        await asyncio.sleep(1.2)  # The revision was polled.
+        postgresql_server.execute("UPDATE promoted.store SET revision = 3")
+        with pytest.raises(Compacted):
+            await take(watch, 1)
+        assert await store.watch("/", 0).progress() == 3
+
+
+async def test_rejected_keys_and_values(postgresql_server: PostgreSQLServer) -> None:
+    async with open_storage(postgresql_server.url("rejected")) as store:
+        with pytest.raises(RequestTooLarge):
+            await store.create("/k", bytes(2 * 1024 * 1024))
+        with pytest.raises(StorageError, match="contains a zero character"):
+            await store.create("/a\0b", b"v")
+        assert await store.get("/a\0b") is None
+    with pytest.raises(StorageError, match="storage is not open"):
+        await store.create("/k", b"v")
+
+
+async def test_pages_of_large_lists(
+    postgresql_server: PostgreSQLServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kubewright.storage.postgresql._PAGE", 7)
+    async with open_storage(postgresql_server.url("pages")) as store:
+        keys = [f"/n/{number:03}" for number in range(50)]
+        await asyncio.gather(*(store.create(key, key.encode()) for key in keys))
+        assert [item.key for item in (await store.list("/n/")).items] == keys
+        page = await store.list("/n/", limit=20)
+        assert ([item.key for item in page.items], page.remaining) == (keys[:20], 30)
+        await store.delete("/n/030", expected=page.items[0].mod_revision + 30)
+        rest = await store.list("/n/", start="/n/019\0", revision=page.revision)
+        assert [item.key for item in rest.items] == keys[20:]
+
+
+async def test_backup_and_restore(postgresql_server: PostgreSQLServer, tmp_path: Path) -> None:
+    url = postgresql_server.url("backup")
+    async with open_storage(url) as store:
+        first = await store.create("/a", b"1")
+        await store.create("/b", b"2")
+        assert await backup(url, tmp_path / "monday.backup") == 2
+        await store.update("/a", b"changed", expected=first)
+        await store.create("/c", b"3")
+        watch = store.watch("/", await store.revision())
+        assert await restore(url, tmp_path / "monday.backup") == (1, 1, 1)
+        assert {event.key for event in await take(watch, 2)} == {"/a", "/c"}
+        assert {item.key: item.value for item in (await store.list("")).items} == {"/a": b"1", "/b": b"2"}
