@@ -1,8 +1,12 @@
-"""Storage: CPU of a write, a list and a watch event; wall time of durable writes."""
+"""Storage: CPU of a write, a list and a watch event; wall time of durable writes.
+
+The benchmarks of PostgreSQL start a server of their own, which flushes every commit to the disk.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import itertools
 import tempfile
 import time
@@ -10,7 +14,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from bench import Benchmark
-from kubewright.storage import History, MemoryStorage, SQLiteStorage, Storage
+from bench._postgresql import PostgreSQLServer
+from kubewright.storage import History, MemoryStorage, SQLiteStorage, Storage, open_storage
 
 VALUE = bytes(range(256)) * 9
 """2.3 KB, the size of a typical object."""
@@ -86,10 +91,61 @@ async def idle_watches() -> float:
         return time.process_time() - start
 
 
+class _PostgreSQL:
+    """A server that is started by the first benchmark that needs it."""
+
+    def __init__(self) -> None:
+        self._server: PostgreSQLServer | None = None
+        self._schemas = itertools.count()
+
+    @property
+    def server(self) -> PostgreSQLServer:
+        if self._server is None:
+            self._server = PostgreSQLServer("shared_buffers=256MB", fsync=True)
+            atexit.register(self._server.remove)
+            self._server.start()
+        return self._server
+
+    def new(self) -> Storage:
+        """Return an empty storage."""
+        return open_storage(self.server.url(f"bench_{next(self._schemas)}"))
+
+    async def server_cpu(self) -> float:
+        """CPU of the server for creates by 64 writers."""
+        async with self.new() as store:
+            start = self.server.cpu()
+            await write_concurrently(store, itertools.count())
+            return self.server.cpu() - start
+
+    async def latency(self) -> float:
+        """Wall time from a create to its event at another server, one after the other."""
+        url = self.server.url(f"bench_{next(self._schemas)}")
+        async with open_storage(url) as writer, open_storage(url) as reader:
+            watch = reader.watch("/registry/", 0)
+            await watch.progress()
+            start = time.perf_counter()
+            for number in range(100):
+                await writer.create(f"/registry/pods/default/pod-{number:08}", VALUE)
+                assert len(await anext(aiter(watch))) == 1
+            return time.perf_counter() - start
+
+    async def listing(self) -> float:
+        """CPU of the client for a list of 10,000 keys."""
+        async with self.new() as store:
+            numbers = itertools.count()
+            for _ in range(-(-LISTED // (WRITERS * PER_WRITER))):
+                await write_concurrently(store, numbers)
+            start = time.process_time()
+            page = await store.list("/registry/pods/", limit=LISTED)
+            assert len(page.items) == LISTED
+            return time.process_time() - start
+
+
 def benchmarks() -> list[Benchmark]:
     """Benchmarks of the storage back ends."""
     directory = tempfile.TemporaryDirectory(prefix="kubewright-bench-")
     files = itertools.count()
+    postgresql = _PostgreSQL()
 
     def on_disk() -> Storage:
         # The closure keeps the directory until the benchmarks are done.
@@ -116,6 +172,39 @@ def benchmarks() -> list[Benchmark]:
             run=creates(on_disk, wall=True),
             target_us=200,
             operations=count,
+            self_timed=True,
+        ),
+        Benchmark(
+            name="postgresql durable create, 64 writers, CPU of the client",
+            run=creates(postgresql.new),
+            target_us=120,
+            operations=count,
+            self_timed=True,
+        ),
+        Benchmark(
+            name="postgresql durable create, 64 writers, CPU of the server",
+            run=postgresql.server_cpu,
+            operations=count,
+            self_timed=True,
+        ),
+        Benchmark(
+            name="postgresql durable create, 64 writers, wall clock (500 us = 2,000/s)",
+            run=creates(postgresql.new, wall=True),
+            target_us=500,
+            operations=count,
+            self_timed=True,
+        ),
+        Benchmark(
+            name="postgresql create until its event at another server, wall clock",
+            run=postgresql.latency,
+            target_ms=20,
+            operations=100,
+            self_timed=True,
+        ),
+        Benchmark(
+            name="postgresql list of 10,000 keys, CPU of the client",
+            run=postgresql.listing,
+            target_ms=100,
             self_timed=True,
         ),
         Benchmark(name="list 10,000 keys", run=ranges(0, 0), target_ms=5),

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from bench import Unavailable
 from bench._postgresql import PostgreSQLServer
+from tests.controlplane.replicas.cluster import new_postgresql_server
 
 
 def etcd_binary() -> Path:
@@ -86,14 +86,6 @@ def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer
     server.start()
     yield server
     server.kill()
-
-
-def new_postgresql_server(*settings: str) -> PostgreSQLServer:
-    pytest.importorskip("asyncpg", reason="PostgreSQL tests need the package asyncpg")
-    try:
-        return PostgreSQLServer(*settings)
-    except Unavailable as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from bench._postgresql import PostgreSQLServer
-from tests.controlplane.replicas.cluster import FaultProxy
-from tests.storage.conftest import free_port, new_postgresql_server
+from tests.controlplane.replicas.cluster import FaultProxy, new_postgresql_server
+from tests.storage.conftest import free_port
 from tests.storage.test_etcd import make_certificates, take
 
 from kubewright.storage import (

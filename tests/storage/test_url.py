@@ -59,7 +59,7 @@ def test_storage_of_each_scheme() -> None:
         ("postgres://h:port/db", "'h:port' is not a PostgreSQL address"),
         ("postgres://h/db?color=red", "unknown PostgreSQL option 'color'; use one of compact_every,"),
         ("postgres://h/db?timeout=soon", "timeout is a number of seconds"),
-        ("postgres://h/db?connections=1", "connections is at least 3"),
+        ("postgres://h/db?connections=1", "connections is at least 4"),
         ("postgres://h/db?schema=My-Schema", "schema is at most 63 lower-case letters"),
         ("postgres://h/db?sslcert=c.pem", "sslcert and sslkey must be used together"),
     ],

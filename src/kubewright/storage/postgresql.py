@@ -88,6 +88,8 @@ class PostgreSQLStorage(Storage):
         self._writer: asyncio.Task[None] | None = None
         self._reads: deque[_Read] = deque()
         self._reader: asyncio.Task[None] | None = None
+        self._lists = asyncio.Semaphore(options.connections - 3)
+        """Lists in progress; connections are left to writes, to reads of keys and to watches."""
         self._expiry_due = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -182,7 +184,8 @@ class PostgreSQLStorage(Storage):
             wanted = min(_PAGE, limit - len(items)) if limit else _PAGE
             arguments = (low, high, omitted, wanted) + ((revision,) if revision else ())
             statement = self._statements.list_at if revision else self._statements.list
-            rows = await self._connections.fetch(statement, *arguments)
+            async with self._lists:
+                rows = await self._connections.fetch(statement, *arguments)
             current, compacted, count = rows[0][0], rows[0][1], rows[0][2]
             self._notifier.advance(current)
             if revision > current:

@@ -113,6 +113,8 @@ class PostgreSQLConnections:
                     raise self.explain(error, sent=False) from error
                 if sent:
                     self._discard(connection)
+                    if isinstance(error, TimeoutError):
+                        self.discard_idle()
                     if not repeat:
                         raise self.explain(error, sent=True) from error
                 failures += 1
@@ -147,6 +149,12 @@ class PostgreSQLConnections:
     def _discard(self, connection: Any) -> None:
         self._used.discard(connection)
         connection.terminate()
+
+    def discard_idle(self) -> None:
+        """Close idle connections: one has timed out, and the server may be unreachable through all."""
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.terminate()
 
     async def connect(self) -> Any:
         """Open a connection to the server that accepts writes; the caller closes it."""

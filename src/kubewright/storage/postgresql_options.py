@@ -95,8 +95,8 @@ class PostgreSQLOptions:
             )
         if bool(self.sslcert) != bool(self.sslkey):
             raise StorageError("PostgreSQL options sslcert and sslkey must be used together")
-        if self.connections < 3:
-            raise StorageError("PostgreSQL option connections is at least 3")
+        if self.connections < 4:
+            raise StorageError("PostgreSQL option connections is at least 4")
 
     @property
     def where(self) -> str:

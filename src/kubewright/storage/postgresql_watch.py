@@ -69,8 +69,6 @@ class ChangeNotifier:
                 watch.wake()
 
     async def _run(self) -> None:
-        asyncpg = self.connections.asyncpg
-        errors = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
         failures = 0
         while True:
             try:
@@ -80,8 +78,10 @@ class ChangeNotifier:
                     await self._listen(connection)
                 finally:
                     connection.terminate()
-            except (StorageError, OSError, TimeoutError, *errors) as error:
-                logger.debug("PostgreSQL notifications interrupted", extra={"error": str(error)})
+            except Exception as error:
+                logger.debug("PostgreSQL notifications interrupted", extra={"error": repr(error)})
+                if isinstance(error, TimeoutError):
+                    self.connections.discard_idle()
             self._set_connected(False)
             failures += 1
             await asyncio.sleep(backoff(failures))

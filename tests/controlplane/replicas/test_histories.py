@@ -1,7 +1,7 @@
 """Three replicas are linearizable, and their watches complete, while replicas and etcd members fail.
 
 `KUBEWRIGHT_HISTORIES=1000 pytest -s tests/controlplane/replicas/test_histories.py` is the long run;
-`KUBEWRIGHT_SEED` repeats the choices of another run.
+`KUBEWRIGHT_SEED` repeats the choices of another run, and `KUBEWRIGHT_STORE=postgresql` uses another store.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from kubewright.storage import open_storage
 
 from .cluster import Cluster
 from .faults import FaultInjector
-from .histories import EtcdEvents, History
+from .histories import History, StoredEvents
 
 HISTORIES = int(os.environ.get("KUBEWRIGHT_HISTORIES", "5"))
 SEED = int(os.environ.get("KUBEWRIGHT_SEED", "0")) or random.randrange(1, 2**32)
+STORE = os.environ.get("KUBEWRIGHT_STORE", "etcd")
 PARALLEL = int(os.environ.get("KUBEWRIGHT_PARALLEL", "2"))
 
 
@@ -35,18 +36,18 @@ async def test_histories_with_faults_are_linearizable(
     enough, stop = asyncio.Event(), asyncio.Event()
     begun = time.monotonic()
     async with (
-        Cluster(tmp_path, options=("--no-controllers", "--nodes", "0", "--quiet")) as cluster,
-        open_storage(cluster.store + "?compact_every=0") as storage,
+        Cluster(tmp_path, store=STORE, options=("--no-controllers", "--nodes", "0", "--quiet")) as cluster,
+        open_storage(cluster.store("compact_every=0")) as storage,
     ):
-        etcd_events = EtcdEvents(storage)
-        following = asyncio.create_task(etcd_events.run(await storage.revision()))
+        stored_events = StoredEvents(storage)
+        following = asyncio.create_task(stored_events.run(await storage.revision()))
         faults = FaultInjector(cluster, rng)
 
         async def run_histories(worker: int) -> None:
             number = 0
             while not stop.is_set() and not problems:
                 name = f"h{worker}x{number}"
-                history = History(name, cluster, etcd_events, random.Random(f"{SEED} {name}"), pause=0.15)
+                history = History(name, cluster, stored_events, random.Random(f"{SEED} {name}"), pause=0.15)
                 await history.run()
                 counts.update(history.counts)
                 counts["histories"] += 1

@@ -1,4 +1,4 @@
-"""Three replicas on one etcd act as one API server: configuration, allocations, controllers."""
+"""Three replicas on one store act as one API server: configuration, allocations, controllers."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.controlplane import ControlPlane
 
 from .cluster import FaultProxy
+from .conftest import SharedStore
 
 JANE = User("jane", ("system:authenticated",))
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -43,7 +44,7 @@ LEASE_DURATION = 6.0
 
 
 class ReplicaSet:
-    """Control planes in this process, each behind a proxy of its own to etcd."""
+    """Control planes in this process, each behind a proxy of its own to the store."""
 
     def __init__(self, planes: list[ControlPlane], proxies: list[FaultProxy]) -> None:
         self.planes = planes
@@ -57,11 +58,13 @@ class ReplicaSet:
 
 
 @pytest.fixture
-async def replicas(etcd_member: str) -> AsyncIterator[ReplicaSet]:
+async def replicas(shared_store: SharedStore) -> AsyncIterator[ReplicaSet]:
     async with AsyncExitStack() as stack:
-        proxies = [await stack.enter_async_context(FaultProxy(etcd_member)) for _ in range(3)]
+        proxies = [await stack.enter_async_context(FaultProxy(shared_store.address)) for _ in range(3)]
         planes = [
-            ControlPlane(store=f"etcd://{proxy.address}/replicas", port=None, lease_duration=LEASE_DURATION)
+            ControlPlane(
+                store=shared_store.url(address=proxy.address), port=None, lease_duration=LEASE_DURATION
+            )
             for proxy in proxies
         ]
         await asyncio.gather(*(stack.enter_async_context(plane) for plane in planes))
@@ -162,7 +165,7 @@ async def test_one_replica_runs_the_controllers(replicas: ReplicaSet) -> None:
             try:
                 await client.create("/api/v1/namespaces", {"metadata": {"name": name}})
             except ServiceUnavailable:
-                return False  # Its watch on etcd has not caught up after the partition.
+                return False  # Its watch on the store has not caught up after the partition.
             return True
 
         await wait_until(create)
@@ -178,7 +181,7 @@ async def test_one_replica_runs_the_controllers(replicas: ReplicaSet) -> None:
 
     other = (leader + 1) % 3
     await check_controllers("first", other)
-    # A leader that cannot reach etcd stops its controllers, and another one continues.
+    # A leader that cannot reach the store stops its controllers, and another one continues.
     replicas.proxies[leader].cut()
 
     async def has_changed() -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 
 import pytest
 from tests.controlplane.path_client import PathClient
@@ -14,6 +13,8 @@ from kubewright.api.errors import Expired
 from kubewright.apiserver import HTTPRequest
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.controlplane import ControlPlane
+
+from .conftest import SharedStore
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 GROUP = "resumed.example.com"
@@ -40,8 +41,8 @@ async def read_names(plane: ControlPlane, path: str, revision: str, count: int) 
 
 
 @pytest.mark.parametrize("compacted", [False, True], ids=["not-compacted", "compacted"])
-async def test_watches_resume_at_a_new_replica(etcd_member: str, compacted: bool, tmp_path: Path) -> None:
-    store = f"etcd://{etcd_member}/{tmp_path.name}?compact_every=0"
+async def test_watches_resume_at_a_new_replica(shared_store: SharedStore, compacted: bool) -> None:
+    store = shared_store.url("compact_every=0")
     async with ControlPlane(store=store, port=None) as first:
         client = PathClient(first.server, SYSTEM)
         await client.create(
