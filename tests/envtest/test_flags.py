@@ -12,7 +12,7 @@ import pytest
 
 from kubewright.apiserver.audit.flags import FLAGS as AUDIT_FLAGS
 from kubewright.controlplane.feature_gates import DEFAULT_GATES
-from kubewright.envtest import kube_apiserver
+from kubewright.envtest import etcd_connection, kube_apiserver
 from kubewright.envtest.etcd import Etcd
 from kubewright.envtest.etcd import main as etcd_main
 from kubewright.envtest.etcd import start as start_etcd
@@ -21,6 +21,7 @@ from kubewright.envtest.feature_gates import DISABLED, ENABLED, LOCKED
 from kubewright.envtest.flags import FlagError, parse_duration, parse_flags
 from kubewright.envtest.kube_apiserver_flags import ABBREVIATIONS, IGNORED, SATISFIED, SUPPORTED, TYPES
 from kubewright.envtest.settings import ServerSettings, translate
+from kubewright.storage.etcd import EtcdStorage
 from kubewright.storage.sqlite import SQLiteStorage
 
 ETCD = "--etcd-servers=http://127.0.0.1:2379"
@@ -277,6 +278,23 @@ async def test_the_store_is_found_through_the_etcd_url(tmp_path: Path, unused_tc
 
     settings = translated("--etcd-servers", url)  # the last value of a list is appended
     assert settings.etcd.servers[-1] == url
+
+
+@pytest.mark.parametrize(("prefix", "expected"), [("/registry", ""), ("/other", "/other")])
+async def test_a_real_etcd_is_used_with_its_flags(
+    monkeypatch: pytest.MonkeyPatch, prefix: str, expected: str
+) -> None:
+    async def not_found(server: str, options: EtcdClientOptions) -> tuple[int, bytes]:
+        return 404, b""
+
+    monkeypatch.setattr(etcd_connection, "_get", not_found)
+    servers = "--etcd-servers=https://10.0.0.1:2379,https://10.0.0.2:2379"
+    flags = [servers, f"--etcd-prefix={prefix}", "--etcd-cafile=ca.pem", "--etcd-compaction-interval=1m"]
+    storage = await open_etcd(translate(parse_flags(flags, TYPES)).etcd)
+    assert isinstance(storage, EtcdStorage)
+    options = storage.options
+    assert options.endpoints == ("10.0.0.1:2379", "10.0.0.2:2379")
+    assert (options.prefix, options.cacert, options.compact_every) == (expected, "ca.pem", 60.0)
 
 
 async def test_a_second_server_on_one_store_reports_why_it_cannot_start(

@@ -176,6 +176,8 @@ async def test_password_authentication(
         assert len(await take(store.watch("/", revision - 1), 1)) == 1
         store._connection.metadata = (("token", "stale.1"),)
         assert await store.get("/k") is not None, "an expired token is replaced"
+        store._connection.metadata = (("token", "stale.1"),)
+        assert len(await take(store.watch("/", revision - 1), 1)) == 1, "also by a watch"
 
 
 async def test_tls_with_client_certificates(tmp_path: Path) -> None:

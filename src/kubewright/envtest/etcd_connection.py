@@ -44,6 +44,8 @@ class EtcdClientOptions:
     cafile: str = ""
     certfile: str = ""
     keyfile: str = ""
+    compaction_interval: float = 300.0
+    """Seconds between compactions; 0 disables them."""
 
     def __post_init__(self) -> None:
         if not self.servers:
@@ -65,7 +67,9 @@ async def open_etcd(options: EtcdClientOptions, *, timeout: float = CONNECT_TIME
     found = await _find_store(options, timeout)
     if found is None:
         hosts = ",".join(urlsplit(server).netloc for server in options.servers)
-        return open_storage(f"etcd://{hosts}?{urlencode(_etcd_query(options))}")
+        # Keys of objects begin with /registry in any case.
+        prefix = "" if options.prefix.strip("/") == "registry" else quote(options.prefix.strip("/"))
+        return open_storage(f"etcd://{hosts}/{prefix}?{urlencode(_etcd_query(options))}")
     directory = _local_directory(found["dataDir"])
     settings: Any = {"fsync": found["fsync"], "max_request_bytes": found["maxRequestBytes"]}
     return open_storage(f"sqlite:{directory / store_file_name(options.prefix)}", **settings)
@@ -85,6 +89,7 @@ def _etcd_query(options: EtcdClientOptions) -> dict[str, str]:
     query = {name: value for name, value in query.items() if value}
     if not query and urlsplit(options.servers[0]).scheme == "https":
         query["tls"] = "true"
+    query["compact_every"] = str(options.compaction_interval)
     return query
 
 

@@ -54,6 +54,7 @@ def translate(flags: Flags) -> ServerSettings:
         cafile=flags.string("etcd-cafile"),
         certfile=flags.string("etcd-certfile"),
         keyfile=flags.string("etcd-keyfile"),
+        compaction_interval=flags.seconds("etcd-compaction-interval", 300.0),
     )
     modes = flags.strings("authorization-mode") or ["AlwaysAllow"]
     if "ABAC" in modes:

@@ -218,12 +218,15 @@ class EtcdConnection:
         response = await self.call("auth", "Authenticate", request, repeat=True)
         self.metadata = (("token", response.token),)
 
-    def token_expired(self, error: Any) -> bool:
-        """Whether the token has expired and a new login is needed."""
+    def token_expired(self, text: str) -> bool:
+        """Whether an error may mean that the token has expired, so that a new login is needed.
+
+        It is reported as a missing permission for watches, and if clients have certificates, too.
+        """
         if self.options.user is None:
             return False
-        text = error.details() or ""
-        return "invalid auth token" in text or "revision of auth store is old" in text
+        expected = ("invalid auth token", "revision of auth store is old", "permission denied")
+        return any(each in text for each in expected)
 
     async def call(self, service: str, method: str, request: Any, *, repeat: bool) -> Any:
         """Send a request; `repeat`: whether it can be sent twice."""
@@ -240,11 +243,13 @@ class EtcdConnection:
                     request, timeout=max(0.01, deadline - time.monotonic()), metadata=self.metadata or None
                 )
             except self.rpc.AioRpcError as error:
-                if self.token_expired(error) and method != "Authenticate" and not logins:
+                if self.token_expired(error.details() or "") and method != "Authenticate" and not logins:
                     logins += 1
                     await self.login()
                     continue
                 failures += 1
+                if error.code() is self.rpc.StatusCode.DEADLINE_EXCEEDED:
+                    self.switch_from(member)  # for the next calls: the member may be paused or partitioned
                 unsent = "failed to connect to all addresses" in (error.details() or "")
                 if error.code() is not unavailable or not (repeat or unsent):
                     raise self.explain(error, sent=not unsent and not repeat) from error

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 from .contract import Compacted, KeyValue, StorageError, StorageEvent, StorageWatch
@@ -21,6 +22,10 @@ QUEUE_LIMIT = 10_000
 
 _PROGRESS_INTERVAL = 0.1
 """Seconds between progress requests: etcd ignores them while it has events to send."""
+
+
+class _TokenExpired(Exception):
+    """etcd ended the stream because the token of the user has expired."""
 
 
 class EtcdWatch(StorageWatch):
@@ -48,6 +53,8 @@ class EtcdWatch(StorageWatch):
         self._call: Any = None
         self._changed = asyncio.Condition()
         self._created = False
+        self._has_new_token = False
+        """Whether a token was requested since the last successful start of the stream."""
         self.connected = False
         self.task = asyncio.create_task(self._run(), name="etcd watch")
 
@@ -117,10 +124,12 @@ class EtcdWatch(StorageWatch):
                     await self._read_stream()
                 except rpc.AioRpcError as error:
                     codes = rpc.StatusCode
-                    if self._connection.token_expired(error):
-                        await self._connection.login()
+                    if self._may_be_expired(error.details() or ""):
+                        await self._login()
                     elif error.code() in (codes.PERMISSION_DENIED, codes.UNAUTHENTICATED):
                         raise self._connection.explain(error) from error
+                except _TokenExpired:
+                    await self._login()
                 failures = 0 if self._position != before else failures + 1
                 self._connection.switch_from(member)
                 await asyncio.sleep(backoff(failures))
@@ -129,6 +138,16 @@ class EtcdWatch(StorageWatch):
         finally:
             self._ended = True
             await asyncio.shield(self._notify())
+
+    def _may_be_expired(self, reason: str) -> bool:
+        """Whether a new token may help; not if the last one was new."""
+        return not self._has_new_token and self._connection.token_expired(reason)
+
+    async def _login(self) -> None:
+        """Request a new token; without a response the next attempt follows after the delay."""
+        with suppress(StorageError):
+            await self._connection.login()
+            self._has_new_token = True
 
     async def _notify(self) -> None:
         async with self._changed:
@@ -161,12 +180,15 @@ class EtcdWatch(StorageWatch):
     async def _handle_response(self, call: Any, response: Any) -> None:
         if response.compact_revision:
             raise Compacted(self._position or 0, response.compact_revision)
+        if response.canceled and self._may_be_expired(response.cancel_reason):
+            raise _TokenExpired
         if response.canceled:
             raise StorageError(f"etcd at {self._connection.where} ended the watch: {response.cancel_reason}")
         async with self._changed:
             if response.created:
                 self._call = call
                 self._created = True
+                self._has_new_token = False
                 if self._position is None:
                     self._position = response.header.revision
                 self._set_connected(True)

@@ -179,22 +179,42 @@ class ServerProcess:
 class EtcdMember(ServerProcess):
     """A member of the etcd cluster."""
 
-    def __init__(self, binary: Path, folder: Path, number: int, ports: list[tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        binary: Path,
+        folder: Path,
+        number: int,
+        ports: list[tuple[int, int]],
+        *,
+        certificates: Path | None = None,
+    ) -> None:
+        """`certificates`: folder of `ca.pem` and `server.pem`; clients need a certificate of that CA then."""
         client, peer = ports[number]
         self.address = f"127.0.0.1:{client}"
+        scheme = "http" if certificates is None else "https"
+        self._health = self.address
         members = ",".join(f"m{each}=http://127.0.0.1:{port}" for each, (_, port) in enumerate(ports))
         command = [
             str(binary),
             f"--name=m{number}",
             f"--data-dir={folder / f'etcd-{number}'}",
-            f"--listen-client-urls=http://{self.address}",
-            f"--advertise-client-urls=http://{self.address}",
+            f"--listen-client-urls={scheme}://{self.address}",
+            f"--advertise-client-urls={scheme}://{self.address}",
             f"--listen-peer-urls=http://127.0.0.1:{peer}",
             f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
             f"--initial-cluster={members}",
             "--unsafe-no-fsync",
             "--log-level=warn",
         ]
+        if certificates is not None:
+            self._health = f"127.0.0.1:{free_port()}"
+            command += [
+                f"--cert-file={certificates / 'server.pem'}",
+                f"--key-file={certificates / 'server.key'}",
+                f"--trusted-ca-file={certificates / 'ca.pem'}",
+                "--client-cert-auth",
+                f"--listen-metrics-urls=http://{self._health}",
+            ]
         super().__init__(f"etcd member {number}", command, folder / f"etcd-{number}.log")
 
     async def start(self) -> None:
@@ -205,7 +225,7 @@ class EtcdMember(ServerProcess):
                 self.check_running()
                 with suppress(aiohttp.ClientError, TimeoutError):
                     timeout = aiohttp.ClientTimeout(total=2)
-                    async with session.get(f"http://{self.address}/health", timeout=timeout) as response:
+                    async with session.get(f"http://{self._health}/health", timeout=timeout) as response:
                         if response.status == 200:
                             return
                 await asyncio.sleep(0.05)

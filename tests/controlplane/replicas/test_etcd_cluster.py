@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from tests.controlplane.path_client import PathClient
+from tests.storage.test_etcd import make_certificates
 
-from kubewright.api.errors import InternalError
+from kubewright.api.errors import AlreadyExists, InternalError
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.apiserver.http.server import free_port
 from kubewright.controlplane import ControlPlane
-from kubewright.storage import StorageError, open_storage
+from kubewright.storage import EtcdStorage, StorageError, open_storage
 
 from .cluster import EtcdMember, etcd_binary
 
@@ -48,6 +51,74 @@ async def test_storage_survives_the_loss_of_each_member(tmp_path: Path) -> None:
     finally:
         for member in members:
             member.kill()
+
+
+async def test_a_cluster_with_tls_and_passwords(tmp_path: Path) -> None:
+    """A member that is paused, then one that is killed, with a token that has expired meanwhile."""
+    certificates = make_certificates(tmp_path)
+    ports = [(free_port(), free_port()) for _ in range(3)]
+    members = [
+        EtcdMember(etcd_binary(), tmp_path, number, ports, certificates=certificates) for number in range(3)
+    ]
+    files = {"cacert": "ca.pem", "cert": "client.pem", "key": "client.key"}
+    options = {name: str(certificates / file) for name, file in files.items()}
+
+    def etcdctl(*arguments: str) -> None:
+        command = [str(etcd_binary().with_name("etcdctl")), f"--endpoints=https://{members[0].address}"]
+        command += [f"--{name}={path}" for name, path in options.items()]
+        subprocess.run([*command, *arguments], check=True, capture_output=True)
+
+    (tmp_path / "password").write_text("hunter2")
+    try:
+        await asyncio.gather(*(member.start() for member in members))
+        for words in (
+            "user add root:secret",
+            "user grant-role root root",
+            "user add app:hunter2",
+            "role add app",
+            "role grant-permission app --prefix=true readwrite /app",
+            "user grant-role app app",
+            "auth enable",
+        ):
+            etcdctl(*words.split())
+        query = urlencode({**options, "user": "app", "password_file": tmp_path / "password", "timeout": 1})
+        url = f"etcd://{','.join(member.address for member in members)}/app?{query}&compact_every=0"
+        async with ControlPlane(store=url, port=None, controllers=False) as plane:
+            client = PathClient(plane.server, SYSTEM)
+            watch = plane.storage.watch("/registry/configmaps/", await plane.storage.revision())
+            await client.create(CONFIG_MAPS, {"metadata": {"name": "0"}})
+            assert isinstance(plane.storage, EtcdStorage)
+            connection = plane.storage._connection
+            in_use = connection._at
+            members[in_use].send(signal.SIGSTOP)
+            with pytest.raises(StorageError):
+                await plane.storage.get("/registry/a")  # the timeout
+            assert connection._at != in_use
+            await _create_until_accepted(client, "1")
+            members[in_use].send(signal.SIGCONT)
+            connection.metadata = (("token", "expired.1"),)
+            members[connection._at].kill()
+            await _create_until_accepted(client, "2")
+            names: set[str] = set()
+            async with asyncio.timeout(60):
+                while not names >= {"0", "1", "2"}:
+                    names |= {event.key.rpartition("/")[2] for event in await anext(aiter(watch))}
+    finally:
+        for member in members:
+            member.kill()
+
+
+async def _create_until_accepted(client: PathClient, name: str) -> None:
+    """Create a ConfigMap; repeat it while etcd elects a leader."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await client.create(CONFIG_MAPS, {"metadata": {"name": name}})
+                return
+            except AlreadyExists:
+                return  # The response of an earlier attempt was lost.
+            except InternalError:
+                await asyncio.sleep(0.05)
 
 
 async def test_a_full_database_is_reported_and_recovers(tmp_path: Path) -> None:
