@@ -249,10 +249,10 @@ class Informer:
             self._listing.cancel()
             self._listing = None
 
-    def relist(self) -> None:
-        """List the resource and report what differs from the known state."""
+    def relist(self, *, resync: bool = False) -> None:
+        """List the resource and report what differs from the known state; with `resync`, every object."""
         self.lose()
-        self._listing = asyncio.get_running_loop().create_task(self._list(), name="informer list")
+        self._listing = asyncio.get_running_loop().create_task(self._list(resync), name="informer list")
 
     async def stop(self) -> None:
         """Stop listing."""
@@ -261,7 +261,7 @@ class Informer:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _list(self) -> None:
+    async def _list(self, resync: bool) -> None:
         while True:
             store = self.store
             try:
@@ -273,10 +273,10 @@ class Informer:
                     extra={"resource": str(store.resource.group_resource), "error": str(error)},
                 )
                 await asyncio.sleep(_RETRY)
-        self._replace(page.items, page.revision)
+        self._replace(page.items, page.revision, resync)
         self._listing = None
 
-    def _replace(self, items: Sequence[KeyValue], revision: int) -> None:
+    def _replace(self, items: Sequence[KeyValue], revision: int, resync: bool) -> None:
         """Take a listed state; changes up to its revision are included in it."""
         store = self.store
         joining, self._joining = self._joining, []
@@ -286,8 +286,15 @@ class Informer:
             known = self._metadata.get(key)
             if known is None or known.revision != item.mod_revision:
                 self._put(key, item.value, item.mod_revision, old=None, initial=True)
-            elif self.retains_objects:
-                self._retain(key, item.value)
+            else:
+                if self.retains_objects:
+                    self._retain(key, item.value)
+                if resync:
+                    self._emit(
+                        ResourceEvent(
+                            store.resource, key, known, known, new=item.value, old=item.value, initial=True
+                        )
+                    )
             listed.add(key)
             if joining and (metadata := self._metadata.get(key)) is not None:
                 self._call(joining, self._existing(key, metadata, item.value))

@@ -12,9 +12,11 @@ retained only for resources that a consumer reads.
 Consistency:
 
 - Reads return a state that includes every write that this server has acknowledged (`wait_for_revision`).
-- When the watch on storage is lost, every informer lists again and reports the differences to its handlers;
-  until all have done so `synced` is false, and so is the server's readiness. `wait_until_current` is for
-  consumers that must not decide on the state before the interruption.
+- When the watch on storage is lost, every informer lists again and calls its handlers for every object, as
+  informers of client-go do after a list: an object that a controller has written, and that was deleted again
+  during the interruption, is not among the differences. Until all have done so `synced` is false, and so is
+  the server's readiness. `wait_until_current` is for consumers that must not decide on the state before the
+  interruption.
 - A stored value that cannot be decoded counts as deleted. It is logged and counted, and so is an exception in
   a handler; neither affects other objects or other handlers.
 
@@ -101,6 +103,10 @@ class Informers:
         """Whether an object is known to the informer of a resource."""
         found = self._informers.get((group, plural))
         return found is not None and (namespace, name) in found
+
+    def is_watching(self, cache: WatchCache) -> bool:
+        """Whether the events of a resource are received."""
+        return cache in self._by_watch_cache
 
     async def list(self, group: str, plural: str, *, namespace: str = "") -> list[Object]:
         """Return all objects of a resource, or those of one namespace, ordered by name."""
@@ -344,7 +350,7 @@ class Informers:
     def on_watch_restarted(self) -> None:
         """A new watch has begun: list every resource."""
         for informer in self._informers.values():
-            informer.relist()
+            informer.relist(resync=True)
 
 
 def _out_of_date() -> ServiceUnavailable:

@@ -52,11 +52,12 @@ class _PerNamespaceController(Component, ABC):
         self.controllers = (controller,)
 
     def _namespace_changed(self, event: ResourceEvent) -> Iterable[str]:
-        if event.type == "ADDED" and event.metadata.deletion_timestamp is None:
+        if (event.type == "ADDED" or event.initial) and event.metadata.deletion_timestamp is None:
             yield event.name
 
     def _object_changed(self, event: ResourceEvent) -> Iterable[str]:
-        if event.name == self.name and event.type != "ADDED":
+        # A new object is the one that this controller has created, unless a list reports it.
+        if event.name == self.name and (event.type != "ADDED" or event.initial):
             yield event.namespace
 
     async def _is_active(self, namespace: str) -> bool:
@@ -74,8 +75,12 @@ class _PerNamespaceController(Component, ABC):
     async def _create(self, namespace: str, obj: Object) -> None:
         try:
             await self.client.create(self.resource, obj, namespace=namespace)
-        except (AlreadyExists, NotFound, Forbidden):
+        except (AlreadyExists, NotFound):
             return
+        except Forbidden as error:
+            # Other reasons, such as a quota or a webhook, may be temporary.
+            if not any(each.get("reason") == "NamespaceTerminating" for each in error.causes):
+                raise
 
     @abstractmethod
     async def _reconcile(self, namespace: str) -> None:
