@@ -30,6 +30,11 @@ class VolumeReconciler:
             PersistentVolumeClaim, reference.name or "", namespace=reference.namespace
         )
         if claim is None or claim.metadata.uid != reference.uid:
+            # The cache may not have received the claim yet, and a released volume can lose its data.
+            claim = await self._client.uncached.get_or_none(
+                PersistentVolumeClaim, reference.name or "", namespace=reference.namespace
+            )
+        if claim is None or claim.metadata.uid != reference.uid:
             await self._release(volume)
         elif claim.spec is not None and claim.spec.volume_name == volume.name:
             await self.set_phase(volume, "Bound")
