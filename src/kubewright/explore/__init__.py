@@ -24,7 +24,8 @@ Runs:
   refer to them directly
 - `cluster`: `SimulatedCluster`, the control plane and the processes of the operator
 - `processes`, `factories`: processes of the operator, and a new operator for each of them
-- `programs`: `WorkloadControllers`, the controllers of workloads as a program to explore
+- `programs`: `WorkloadControllers` and `ControlPlaneControllers`, controllers as programs to explore
+- `replica`: the API server as the controllers of a control plane see it in a process of their own
 - `transport`, `streams`, `local_webhooks`: requests, watches and webhook calls, where faults are injected
 - `external`: `ExternalFake`, a system outside of the cluster with the same fault points
 - `trace`: `Trace`, the numbered events of a run

@@ -25,6 +25,7 @@ from .invariants import one_controller as one_controller
 from .invariants import permissions_declared as permissions_declared
 from .invariants import secrets_keep_values as secrets_keep_values
 from .invariants import stable_after_convergence as stable_after_convergence
+from .programs import ControlPlaneControllers as ControlPlaneControllers
 from .programs import Program as Program
 from .programs import WorkloadControllers as WorkloadControllers
 from .replay import Replay as Replay

@@ -128,6 +128,7 @@ class SimulatedCluster:
     async def start(self) -> None:
         """Start the control plane, install the CRDs and webhooks and create the objects of the setup."""
         loop = self.loop
+        operator = (self.old_factory or self.factory)()
         storage = MemoryStorage(clock=lambda: EPOCH + loop.now)
         storage.maintenance_interval = MAINTENANCE_INTERVAL
         self.plane = plane = ControlPlane(
@@ -138,7 +139,7 @@ class SimulatedCluster:
             rng=self.randomness.stream("server"),
             server_options={"bookmark_interval": BOOKMARK_INTERVAL},
             nodes=self.scenario.nodes or (1 if self.scenario.controllers else 0),
-            disable_controllers=() if self.scenario.controllers else component_names() - PROGRAMS,
+            disable_controllers=self._disabled_controllers(operator),
         )
         plane.webhook_client = self.webhooks
         await plane.start()
@@ -149,7 +150,6 @@ class SimulatedCluster:
                 await part.stop()
         self.client = Client.from_transport(ScenarioTransport(self))
         plane.server.dispatcher.listeners.append(self)
-        operator = (self.old_factory or self.factory)()
         self.recorder = StateRecorder(requests=self.requests, declared=_declared_rules(operator))
         await self.recorder.read(storage, plane.server.prefix)
         await self.install(operator)
@@ -162,6 +162,11 @@ class SimulatedCluster:
         self.trace = Trace()
         self._recording = True
         self.recorder.start()
+
+    def _disabled_controllers(self, operator: Operator | Program) -> frozenset[str]:
+        """Return the controllers that the control plane does not run, or the program runs instead."""
+        disabled = frozenset() if self.scenario.controllers else component_names() - PROGRAMS
+        return disabled if isinstance(operator, Operator) else disabled | operator.controllers
 
     async def install(self, operator: Operator | Program) -> None:
         """Install the CRDs and webhooks of an operator."""

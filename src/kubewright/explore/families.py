@@ -14,7 +14,8 @@ not sampled. A fault is left out if the run would equal that of another fault:
   after the next change of the object, or after the last one, within `MAX_GAP_SECONDS`.
 - *reorder*: a slow request or response matters only if something happens meanwhile: a step, a delivery of
   another object, or a request of another reconcile.
-- *errors*: a watch that is started again although nothing has changed has no faults of its own.
+- *errors*: a watch that is started again although nothing has changed has no faults of its own. A read of
+  the storage fails in one way only.
 - *conflict*, *admission*: only for verbs that can get the response.
 
 Faults of Event and Lease writes are left out: no reconcile reads them. `leader` is explored in runs with two
@@ -123,7 +124,8 @@ def errors(trace: Trace) -> Iterator[Fault]:
             continue
         started[key] = event.store_revision
         yield Fault("error", event.point, "internal")
-        yield Fault("error", event.point, "unavailable")
+        if not _is_storage_read(event):
+            yield Fault("error", event.point, "unavailable")
 
 
 def admission(trace: Trace) -> Iterator[Fault]:
@@ -219,6 +221,11 @@ def enumerate_faults(reference: Run, families: Sequence[str]) -> dict[str, list[
 
 def _verb(event: TraceEvent) -> str:
     return event.text.partition(" ")[0]
+
+
+def _is_storage_read(event: TraceEvent) -> bool:
+    """Whether a read does not pass the API server (`replica`), so that it has no HTTP status."""
+    return event.text.partition(" ")[2].startswith("storage")
 
 
 def _object_of(event: TraceEvent) -> str:

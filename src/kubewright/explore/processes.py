@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kubewright.client import Client
 from kubewright.manager import Operator
@@ -21,11 +21,20 @@ from .loop import PROCESS, ProcessState
 if TYPE_CHECKING:
     from .cluster import SimulatedCluster
     from .programs import Program
-    from .streams import WatchStream
 
 LEASE_NAMESPACE = "kube-system"
 LEASE_DURATION = 60.0
 """Longer than the default, because each renewal of a long scenario costs time."""
+
+
+class EventStream(Protocol):
+    """Events of the API server or its storage that a process receives."""
+
+    def close(self) -> None:
+        """Stop receiving events."""
+
+    def fail(self, error: Exception) -> None:
+        """Break the connection."""
 
 
 class OperatorProcess(ProcessState):
@@ -39,7 +48,7 @@ class OperatorProcess(ProcessState):
         self.operator = operator
         self.replica = replica
         self.start_number = start
-        self.streams: dict[WatchStream, None] = {}
+        self.streams: dict[EventStream, None] = {}
         """Open watches."""
         self.unreachable_until = 0.0
         """Virtual time until which requests fail."""
@@ -98,4 +107,4 @@ class OperatorProcess(ProcessState):
             self.cluster.process_ended(self, error)
 
 
-__all__ = ["LEASE_DURATION", "LEASE_NAMESPACE", "OperatorProcess"]
+__all__ = ["LEASE_DURATION", "LEASE_NAMESPACE", "EventStream", "OperatorProcess"]

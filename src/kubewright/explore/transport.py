@@ -31,6 +31,8 @@ from .streams import WatchStream
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from kubewright.apiserver.authentication.user import User
+
     from .cluster import SimulatedCluster
     from .processes import OperatorProcess
     from .trace import TraceEvent
@@ -60,10 +62,10 @@ async def never() -> None:
 class OperatorTransport:
     """Transport of one process of the operator."""
 
-    def __init__(self, process: OperatorProcess) -> None:
+    def __init__(self, process: OperatorProcess, user: User = ADMINISTRATOR) -> None:
         self._process = process
         self._cluster = process.cluster
-        self._server = InProcessTransport(process.cluster.plane.server, ADMINISTRATOR)
+        self._server = InProcessTransport(process.cluster.plane.server, user)
 
     async def send(
         self,
@@ -194,6 +196,9 @@ class OperatorTransport:
                 name = name or metadata.name or ""
                 if info.verb == "create" and metadata.name and not event.text.endswith(metadata.name):
                     event.text += metadata.name
+            if info.verb == "delete" and before is not None:
+                # The response has no revision, or that of the object; what is stored is a later one.
+                event.revision = max(event.revision, cluster.revision if cluster.revision > before else 0)
         is_changed = info.verb not in ("update", "patch") or before is None or event.revision > before
         if event.kind == "write" and before is None:
             is_changed = False
