@@ -71,6 +71,10 @@ def at_most(count: int) -> Any:
 
 
 OWNED = [no_orphans(), one_controller()]
+OWNER_DELETED = 1000
+"""Extra writes of scenarios in which an owner is deleted. While the watch of the owner is delayed, but not that
+of its dependents, the controller creates again what the garbage collector deletes, up to four times a
+second. Controllers of Kubernetes do the same."""
 
 
 STANDARD: Object = {
@@ -101,7 +105,7 @@ async def deployment_recreate(steps: Steps) -> None:
     await steps.advance("30s")
 
 
-@scenario(controllers=True, nodes=1, quiet_seconds=20, invariants=OWNED)
+@scenario(controllers=True, extra_writes=OWNER_DELETED, nodes=1, quiet_seconds=20, invariants=OWNED)
 async def deployment_scale_and_delete(steps: Steps) -> None:
     await steps.apply(apps("Deployment", replicas=1, revisionHistoryLimit=0))
     await steps.wait("Deployment", "web", condition="Available")
@@ -115,6 +119,7 @@ async def deployment_scale_and_delete(steps: Steps) -> None:
 
 @scenario(
     controllers=True,
+    extra_writes=OWNER_DELETED,
     nodes=1,
     quiet_seconds=20,
     invariants=[*OWNED, observed_generation_current("ReplicaSet")],
@@ -143,7 +148,14 @@ async def stateful_set_rollout(steps: Steps) -> None:
     await steps.advance("30s")
 
 
-@scenario(controllers=True, nodes=1, quiet_seconds=20, setup=[STANDARD], invariants=[no_orphans()])
+@scenario(
+    controllers=True,
+    extra_writes=OWNER_DELETED,
+    nodes=1,
+    quiet_seconds=20,
+    setup=[STANDARD],
+    invariants=[no_orphans()],
+)
 async def stateful_set_scale_with_claims(steps: Steps) -> None:
     """Claims are deleted when the set is scaled down or deleted."""
     claim = {"metadata": {"name": "data"}, "spec": {**CLAIM["spec"], "storageClassName": "standard"}}
@@ -165,7 +177,7 @@ async def stateful_set_scale_with_claims(steps: Steps) -> None:
     await steps.advance("20s")
 
 
-@scenario(controllers=True, nodes=1, quiet_seconds=20, invariants=OWNED)
+@scenario(controllers=True, extra_writes=OWNER_DELETED, nodes=1, quiet_seconds=20, invariants=OWNED)
 async def daemon_set_rollout(steps: Steps) -> None:
     await steps.apply(apps("DaemonSet"))
     await steps.advance("20s")
@@ -227,7 +239,7 @@ async def job_suspended(steps: Steps) -> None:
 async def job_is_deleted_after_ttl(steps: Steps) -> None:
     await steps.apply(job("work", ttlSecondsAfterFinished=30))
     await steps.wait("Job", "work", condition="Complete")
-    await steps.wait("Job", "work", absent=True)
+    await steps.wait("Job", "work", absent=True, timeout="15m")
 
 
 @always
@@ -280,7 +292,7 @@ async def service_endpoints(steps: Steps) -> None:
     await steps.advance("10s")
 
 
-@scenario(controllers=True, quiet_seconds=20, nodes=1, invariants=[no_orphans()])
+@scenario(controllers=True, extra_writes=OWNER_DELETED, quiet_seconds=20, nodes=1, invariants=[no_orphans()])
 async def mirrored_endpoints(steps: Steps) -> None:
     """Endpoints of a service without a selector get a slice."""
     spec = {"ports": [{"port": 80}]}
@@ -396,7 +408,14 @@ async def reserved_volume(steps: Steps) -> None:
     await steps.advance("10s")
 
 
-@scenario(controllers=True, nodes=1, quiet_seconds=20, setup=[STANDARD], invariants=[no_orphans()])
+@scenario(
+    controllers=True,
+    extra_writes=OWNER_DELETED,
+    nodes=1,
+    quiet_seconds=20,
+    setup=[STANDARD],
+    invariants=[no_orphans()],
+)
 async def ephemeral_volume(steps: Steps) -> None:
     spec = {**CLAIM["spec"], "storageClassName": "standard"}
     volumes = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]
