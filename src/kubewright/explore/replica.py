@@ -23,6 +23,7 @@ import asyncio
 import contextvars
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -256,11 +257,11 @@ class ReplicaDispatcher(EventDispatcher):
 
     def on_resource_added(self, cache: WatchCache) -> None:
         """Queue that a resource is served."""
-        self._put(lambda: [each.on_resource_added(cache) for each in self.listeners])
+        self._put(partial(self._resource_changed, cache, "on_resource_added"))
 
     def on_resource_removed(self, cache: WatchCache) -> None:
         """Queue that a resource is no longer served."""
-        self._put(lambda: [each.on_resource_removed(cache) for each in self.listeners])
+        self._put(partial(self._resource_changed, cache, "on_resource_removed"))
 
     def on_event(self, cache: WatchCache, event: WatchCacheEvent) -> None:
         """Queue an event."""
@@ -360,6 +361,10 @@ class ReplicaDispatcher(EventDispatcher):
         for listener in self.listeners:
             listener.on_event(cache, change)
         self._advance(max(change.event.revision, self.revision))
+
+    def _resource_changed(self, cache: WatchCache, method: str) -> None:
+        for listener in self.listeners:
+            getattr(listener, method)(cache)
 
     def _lose(self) -> None:
         self._lost = True

@@ -72,8 +72,8 @@ def at_most(count: int) -> Any:
 
 OWNED = [no_orphans(), one_controller()]
 OWNER_DELETED = 1000
-"""Extra writes of scenarios in which an owner is deleted. While the watch of the owner is delayed, but not that
-of its dependents, the controller creates again what the garbage collector deletes, up to four times a
+"""Extra writes of scenarios in which an owner is deleted. While the watch of the owner is delayed, and that
+of its dependents is not, the controller creates again what the garbage collector deletes, up to four times a
 second. Controllers of Kubernetes do the same."""
 
 
