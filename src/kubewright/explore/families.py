@@ -12,6 +12,9 @@ not sampled. A fault is left out if the run would equal that of another fault:
   the API server lags: watch events are late, and lists are old where the request allows it.
 - *unobserved*: a gap hides at least two changes of one object; a gap with fewer is a delay (`stale`). It ends
   after the next change of the object, or after the last one, within `MAX_GAP_SECONDS`.
+- *watch*: a broken watch matters by how long it delays an event (`stale`) and by what the next list hides
+  (`unobserved`). What remains is its restart: once before the first event of each type (added, modified,
+  deleted) of each resource.
 - *reorder*: a slow request or response matters only if something happens meanwhile: a step, a delivery of
   another object, or a request of another reconcile.
 - *errors*: a watch that is started again although nothing has changed has no faults of its own. A read of
@@ -137,10 +140,14 @@ def admission(trace: Trace) -> Iterator[Fault]:
 
 
 def watch(trace: Trace) -> Iterator[Fault]:
-    """Break each watch before each delivery: connection reset, 410 Gone."""
+    """Break each watch before a delivery of each type: connection reset, 410 Gone."""
+    seen: set[tuple[str, ...]] = set()
     for event in trace.points("delivery"):
-        yield Fault("reset", event.point)
-        yield Fault("expired", event.point)
+        type_and_resource = (event.process, *event.text.split(" ")[:2])
+        if type_and_resource not in seen:
+            seen.add(type_and_resource)
+            yield Fault("reset", event.point)
+            yield Fault("expired", event.point)
 
 
 def external(trace: Trace) -> Iterator[Fault]:

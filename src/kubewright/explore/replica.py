@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from kubewright.apiserver.authentication.user import User
     from kubewright.apiserver.rest.store import ResourceStore
     from kubewright.apiserver.server import APIServer
-    from kubewright.apiserver.watch.cache import WatchCache, WatchCacheEvent
+    from kubewright.apiserver.watch.cache import WatchCache
+    from kubewright.apiserver.watch.event import WatchCacheEvent
     from kubewright.controlplane.informers import Informers
     from kubewright.storage.contract import KeyValue, Page, Storage
 

@@ -32,6 +32,7 @@ def main() -> int:
             print(run.trace.text())
             print(*run.findings, sep="\n")
             continue
+        run_once(each.factory, each.scenario)  # forked runs inherit what it imports
         families = arguments.family or each.families
         result = explore(each.factory, [each.scenario], families=families, jobs=arguments.jobs)
         points = sum(next(iter(result.references.values())).trace.counts.values()) if result.references else 0
