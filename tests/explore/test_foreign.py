@@ -1,8 +1,22 @@
-"""Exploration of an operator written with kopf, over TLS."""
+"""Exploration of programs: operators in other frameworks, over TLS.
+
+`programs/plain.py` starts fast and stands for all of them; kopf is explored with one family. The planted bugs
+of `programs/kopf_shop.py` and `programs/asyncio_shop.py`, for each family, and their corrected twins take
+minutes and are explored if KUBEWRIGHT_EXPLORE_PROGRAMS is set.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
 import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,13 +24,19 @@ from typing import Any
 import pytest
 
 from kubewright.explore import Scenario, Steps, no_duplicate_children, scenario
-from kubewright.explore.foreign.exploration import explore_command
+from kubewright.explore.faults import Fault
+from kubewright.explore.foreign.activity import is_runnable
+from kubewright.explore.foreign.exploration import FAMILIES, explore_command
 from kubewright.explore.foreign.foreign_run import ForeignOptions, run_command
+from kubewright.explore.foreign.points import PointKey, PointNames
 from kubewright.explore.foreign.process import CommandError
+from kubewright.explore.foreign.replay import CommandToken, check_command
+from kubewright.explore.replay import ReplayError
+from kubewright.explore.reports.model import ExplorationReport
+from kubewright.explore.trace import Trace
 
-if find_spec("kopf") is None:
-    pytest.skip("kopf is not installed", allow_module_level=True)
-OPERATOR = Path(__file__).parent / "kopf_operator.py"
+PROGRAMS = Path(__file__).parent / "programs"
+ALL_PROGRAMS = bool(os.environ.get("KUBEWRIGHT_EXPLORE_PROGRAMS"))
 CRD = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -37,58 +57,300 @@ CRD = {
         ],
     },
 }
-SHOP = {
-    "apiVersion": "shops.example.com/v1",
-    "kind": "Shop",
-    "metadata": {"name": "a", "namespace": "default"},
-}
+
+
+def shop(size: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "shops.example.com/v1",
+        "kind": "Shop",
+        "metadata": {"name": "a", "namespace": "default"},
+        "spec": {"size": size},
+    }
 
 
 def is_handled(obj: Any) -> bool:
-    return obj is not None and "kopf.zalando.org/last-handled-configuration" in (
-        obj.metadata.annotations or {}
-    )
+    annotations = obj.metadata.annotations if obj is not None else None
+    return "kopf.zalando.org/last-handled-configuration" in (annotations or {})
 
 
 @scenario(
     setup=[CRD], invariants=[no_duplicate_children("ConfigMap")], tolerate=["Shop:metadata.annotations"]
 )
 async def create_shop(steps: Steps) -> None:
-    await steps.apply(dict(SHOP))
+    await steps.apply(shop(1))
     await steps.wait("Shop", "a", condition=is_handled)
 
 
-def options(*, fixed: bool) -> ForeignOptions:
-    command = f"env SHOP_FIXED={int(fixed)} {sys.executable} {OPERATOR}"
-    return ForeignOptions(command=command, quiet_seconds=1.0)
+@scenario(setup=[CRD], invariants=[no_duplicate_children("ConfigMap")])
+async def resize(steps: Steps) -> None:
+    await steps.apply(shop(1))
+    await steps.wait("Shop", "a", condition="{.status.size}=1")
+    await steps.apply(shop(2))
+    await steps.wait("Shop", "a", condition="{.status.size}=2")
 
 
-async def explore_shop(found: Scenario, *, fixed: bool, runs: int) -> list[str]:
-    report = await explore_command(options(fixed=fixed), [found], families=["crash"], runs=runs)
-    assert report.families[0].points >= 4, report.violations
-    return [f"{each.rule} {','.join(each.faults)}: {each.problems[0]}" for each in report.violations]
+@scenario(setup=[CRD], invariants=[no_duplicate_children("ConfigMap")])
+async def open_shop(steps: Steps) -> None:
+    await steps.apply(shop(1))
+    await steps.wait("Shop", "a", condition="{.status.size}=1")
 
 
+@scenario(setup=[CRD])
+async def resize_twice(steps: Steps) -> None:
+    await open_shop(steps)
+    await steps.apply(shop(2))
+    await steps.apply(shop(3))
+    await steps.wait("Shop", "a", condition="{.status.size}=3")
+
+
+@scenario(setup=[CRD])
+async def resize_and_delete(steps: Steps) -> None:
+    await resize(steps)
+    await steps.delete("Shop", "a")
+    await steps.wait("ConfigMap", "a", absent=True)
+
+
+def command_of(program: str, bug: str = "") -> str:
+    return f"env BUG={bug} {sys.executable} {PROGRAMS / program}"
+
+
+def plain(bug: str = "") -> ForeignOptions:
+    return ForeignOptions(command=command_of("plain.py", bug), quiet_seconds=0.6, settle_seconds=4.0)
+
+
+def found_in(report: ExplorationReport) -> list[str]:
+    return [f"{','.join(each.faults)} {each.rule}: {each.problems[0]}" for each in report.violations]
+
+
+async def test_bugs_of_a_program_are_found() -> None:
+    """One fault family finds each bug, and nothing is found in the program without a bug."""
+    planted = {
+        "status-first": (
+            open_shop,
+            "crash",
+            "crash-after@w1 final-state: ConfigMap default/a does not exist",
+        ),
+        "stale-list": (open_shop, "stale", "stale@w1+5s no_duplicate_children: "),
+        "conflict-ignored": (
+            resize,
+            "conflict",
+            "error=conflict@w3 final-state: ConfigMap default/a: data.size",
+        ),
+        "gives-up": (open_shop, "timeout", "lost-response@w1 scenario: wait Shop a until {.status.size}=1: "),
+        "no-relist": (open_shop, "watch", "reset@d1 scenario: wait Shop a until {.status.size}=1: "),
+        "watch-ends": (open_shop, "watch", "reset@d1 scenario: wait Shop a until {.status.size}=1: "),
+    }
+    limit = asyncio.Semaphore(3)
+
+    async def explore(bug: str, found: Scenario, families: Sequence[str], runs: int) -> ExplorationReport:
+        async with limit:
+            return await explore_command(plain(bug), [found], families=families, runs=runs, jobs=2)
+
+    reports = await asyncio.gather(
+        explore("", resize, tuple(FAMILIES), 16),
+        *(explore(bug, found, [family], 5) for bug, (found, family, _) in planted.items()),
+    )
+    assert found_in(reports[0]) == []
+    assert [each.name for each in reports[0].families if not each.runs] == []
+    for report, (_, _, expected) in zip(reports[1:], planted.values(), strict=True):
+        found = found_in(report)
+        assert any(each.startswith(expected) for each in found), (expected, found)
+
+
+@pytest.mark.skipif(find_spec("kopf") is None, reason="kopf is not installed")
 async def test_kopf_operator() -> None:
-    (violation, *_) = await explore_shop(create_shop, fixed=False, runs=3)
-    assert violation.startswith("no_duplicate_children crash-after@w1: ConfigMap default/a-")
-    assert await explore_shop(create_shop, fixed=True, runs=2) == []
+    options = ForeignOptions(command=command_of("kopf_shop.py", "generated"), quiet_seconds=1.0)
+    report = await explore_command(
+        replace(options, settle_seconds=3.0), [create_shop], families=["crash"], runs=3, jobs=2
+    )
+    assert report.families[0].points >= 4, found_in(report)
+    (violation, *_) = report.violations
+    assert (violation.rule, list(violation.faults)) == ("no_duplicate_children", ["crash-after@w1"])
+    assert violation.explanation[0].startswith("the operator is killed after `create configmaps default/a-")
+    assert "#create configmaps default/a-*" in violation.test
 
 
-async def test_a_command_that_does_not_run() -> None:
-    with pytest.raises(CommandError, match="cannot run /no/such/program: No such file or directory"):
-        await run_command(ForeignOptions(command="/no/such/program --flag"), create_shop)
-    with pytest.raises(CommandError, match=r"does not watch anything after .*\n.*no configuration"):
-        await run_command(ForeignOptions(command="echo no configuration"), create_shop)
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A bug of a program, and the family that finds it."""
+
+    program: str
+    bug: str
+    family: str
+    actions: tuple[str, ...]
+    scenario: Scenario = resize
+
+    def __str__(self) -> str:
+        return f"{self.program.partition('.')[0]}-{self.bug}-{self.family}"
 
 
-def test_the_command_line_rejects_what_it_cannot_do(tmp_path: Path) -> None:
+PLANTED = [
+    Planted("kopf_shop.py", "generated", "crash", ("crash-after",), create_shop),
+    Planted("kopf_shop.py", "generated", "timeout", ("lost-response",), create_shop),
+    Planted("kopf_shop.py", "assumed", "timeout", ("lost-request",), create_shop),
+    Planted("kopf_shop.py", "permanent", "errors", ("error=internal", "error=unavailable"), create_shop),
+    Planted("kopf_shop.py", "permanent", "admission", ("error=webhook-down", "error=denied"), create_shop),
+    Planted("asyncio_shop.py", "conflict-ignored", "conflict", ("error=conflict",)),
+    Planted("asyncio_shop.py", "stale-list", "stale", ("stale",)),
+    Planted("asyncio_shop.py", "cached-children", "stale", ("hold",)),
+    Planted("asyncio_shop.py", "missed-delete", "unobserved", ("gap",), resize_and_delete),
+    Planted("asyncio_shop.py", "no-relist", "watch", ("expired",)),
+    Planted("asyncio_shop.py", "watch-ends", "watch", ("reset",)),
+    Planted("asyncio_shop.py", "unordered", "reorder", ("slow-request", "slow-response"), resize_twice),
+]
+
+
+@pytest.mark.skipif(not ALL_PROGRAMS, reason="takes minutes; set KUBEWRIGHT_EXPLORE_PROGRAMS")
+@pytest.mark.parametrize("planted", PLANTED, ids=str)
+async def test_planted_bugs_of_frameworks(planted: Planted) -> None:
+    """The family finds the bug, and nothing in the twin without it."""
+    options = ForeignOptions(
+        command=command_of(planted.program, planted.bug), quiet_seconds=1.0, settle_seconds=10.0
+    )
+    families = [planted.family]
+    report = await explore_command(options, [planted.scenario], families=families, jobs=3)
+    faults = [str(fault).partition("@")[0] for each in report.violations for fault in each.faults]
+    print(
+        planted, f"{report.runs} runs, {report.seconds:.0f} s", *found_in(report), *report.notes, sep="\n  "
+    )
+    assert set(faults) & set(planted.actions), found_in(report)
+    twin = replace(options, command=command_of(planted.program), settle_seconds=30.0)
+    report = await explore_command(twin, [planted.scenario], families=families, jobs=3)
+    print(f"  twin: {report.runs} runs, {report.seconds:.0f} s", *report.notes, sep="\n  ")
+    assert found_in(report) == []
+
+
+def test_points_are_found_again_in_another_order() -> None:
+    first, trace = PointNames(), Trace()
+    first.add_generated("a-x7k2p", "a-")
+    texts = (
+        "create configmaps default/a-*",
+        "update configmaps default/a-x7k2p",
+        "update configmaps default/b",
+    )
+    for text in texts:
+        key = first.key("write", text)
+        first.name("write", key, trace)
+    assert {str(key): name for key, name in first.names.items()} == {
+        "create configmaps default/a-*": "w1",
+        "update configmaps default/a-*": "w2",
+        "update configmaps default/b": "w3",
+    }
+    second, trace = PointNames(first.names), Trace()
+    second.start(trace)
+    second.add_generated("a-9qd4z", "a-")
+    names = [
+        second.name("write", second.key("write", text), trace)
+        for text in ("update configmaps default/b", "update configmaps default/a-9qd4z")
+    ]
+    assert names == ["w3", "w2"]
+    again = second.key("write", "update configmaps default/b")
+    assert (str(again), second.name("write", again, trace)) == ("update configmaps default/b (2)", "w4")
+    assert PointKey.parse("w", str(again)) == again
+
+
+def test_replay_tokens_have_the_point() -> None:
+    text = "resize?faults=crash-after@w3&seed=0&skip=1#update configmaps default/a (2)"
+    token = CommandToken.parse(text)
+    assert token.keys == (PointKey("w", "update configmaps default/a", 2),)
+    assert token.run.faults == (Fault("crash-after", "w3"),)
+    assert str(token) == text
+    assert CommandToken.parse("resize?faults=crash-after@w3").keys == ()
+    with pytest.raises(ReplayError, match="it has not one point for each fault"):
+        CommandToken.parse("resize?faults=crash-after@w3#a;b")
+
+
+def test_replay_finds_the_point_by_its_request() -> None:
+    token = "resize?faults=crash-after@w99&seed=0&skip=2,3#patch shops.shops.example.com default/a"
+    with pytest.raises(AssertionError, match="final-state: ConfigMap default/a does not exist"):
+        check_command(plain("status-first"), [resize], token)
+    check_command(plain(), [resize], token)
+
+
+async def test_commands_that_do_not_run() -> None:
+    async def error_of(command: str, **settings: Any) -> str:
+        with pytest.raises(CommandError) as caught:
+            await run_command(ForeignOptions(command=command, **settings), resize)
+        return str(caught.value)
+
+    assert (
+        await error_of("/no/such/program --flag") == "cannot run /no/such/program: No such file or directory"
+    )
+    assert await error_of("/etc/passwd") == "cannot run /etc/passwd: Permission denied"
+    assert await error_of("kopf 'run") == 'cannot parse the command "kopf \'run": No closing quotation'
+    assert await error_of("sh -c 'echo no configuration; exit 3'") == (
+        "sh -c 'echo no configuration; exit 3' ended with exit code 3 before the first step; its output is:\n"
+        "no configuration"
+    )
+    assert "sleep 60 sent no request to the API server within 0.5 s; it must use the kubeconfig" in (
+        await error_of("sleep 60", start_timeout=0.5)
+    )
+
+
+def process_ids(text: str) -> list[int]:
+    """Return the processes with a text in their command line."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (
+                text in each.joinpath("cmdline").read_text()
+                and "pytest" not in each.joinpath("cmdline").read_text()
+            ):
+                found.append(int(each.name))
+    return found
+
+
+def wait_for_process(text: str, *, exists: bool) -> None:
+    deadline = time.monotonic() + 20
+    while bool(process_ids(text)) != exists:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_interrupt_ends_the_program(tmp_path: Path) -> None:
+    """SIGINT ends the exploration with what was found so far, and leaves no process."""
+    file = tmp_path / "create.yaml"
+    file.write_text("steps:\n  - advance: 1s\n")
+    marker = f"86400.{os.getpid()}"
+    command = [
+        *(sys.executable, "-c", "from kubewright.cli import main; main()", "explore"),
+        *("--command", f"sh -c 'sleep {marker}; true'", "--scenario", str(file)),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        wait_for_process(f"sleep\0{marker}", exists=True)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=20)
+    assert process.returncode == 130, output
+    assert "no violations in 2 runs" in output
+    assert "not every point was explored" in output
+    wait_for_process(f"sleep\0{marker}", exists=False)
+
+
+def test_runnable_processes_are_not_idle() -> None:
+    with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as busy:
+        try:
+            assert any(is_runnable(busy.pid) for _ in range(100))
+        finally:
+            busy.kill()
+    with subprocess.Popen(["sleep", "60"]) as idle:
+        try:
+            time.sleep(0.1)
+            assert not is_runnable(idle.pid)
+        finally:
+            idle.kill()
+
+
+def test_command_line(tmp_path: Path) -> None:
     from click.testing import CliRunner
 
     from kubewright.cli.explore import explore_command as command
 
     file = tmp_path / "create.yaml"
-    file.write_text("steps:\n  - advance: 1s\n")
+    steps = [
+        {"apply": shop(1)},
+        {"wait": {"kind": "Shop", "name": "a", "condition": "{.status.size}=1"}},
+    ]
+    file.write_text(json.dumps({"setup": [CRD], "steps": steps}))
     runner = CliRunner()
     arguments = ["--command", "/no/such/program", "--scenario", str(file)]
     result = runner.invoke(command, [*arguments, "--family", "clock"])
@@ -97,3 +359,19 @@ def test_the_command_line_rejects_what_it_cannot_do(tmp_path: Path) -> None:
     result = runner.invoke(command, arguments)
     assert result.exit_code == 1
     assert "Error: cannot run /no/such/program: No such file or directory\n" in result.output
+    arguments[1] = command_of("plain.py", "status-first")
+    arguments += ["--quiet-seconds", "0.6", "--settle-seconds", "3"]
+    saved, page, data = tmp_path / "saved", tmp_path / "report.html", tmp_path / "report.json"
+    arguments += ["--save", str(saved), "--html", str(page), "--json", str(data)]
+    result = runner.invoke(command, [*arguments, "--family", "crash", "--budget-runs", "5"])
+    assert result.exit_code == 1, result.output
+    assert "problem:  ConfigMap default/a does not exist" in result.output
+    assert "WROTE operator-1#1 is killed" in result.output
+    assert "#patch shops.shops.example.com default/a'" in result.output
+    (violation, *_) = json.loads(data.read_text())["violations"]
+    assert violation["faults"] == ["crash-after@w1"]
+    assert "ConfigMap default/a does not exist" in page.read_text()
+    assert (saved / "01-final-state.log").exists()
+    assert json.loads((saved / "01-final-state.json").read_text())["finding"].startswith(
+        "final-state: ConfigMap"
+    )

@@ -67,6 +67,12 @@ if TYPE_CHECKING:
     "--quiet-seconds", default=2.0, show_default=True, help="Idle time after which a program has converged."
 )
 @click.option(
+    "--settle-seconds",
+    default=90.0,
+    show_default=True,
+    help="Longest time for a program to reach the expected state after the last step.",
+)
+@click.option(
     "--specs",
     is_flag=True,
     help="Change every field of the objects that the scenarios apply, instead of injecting faults.",
@@ -89,6 +95,7 @@ def explore_command(
     save: Path | None,
     command: str | None,
     quiet_seconds: float,
+    settle_seconds: float,
     specs: bool,
     json_file: str | None,
     html_file: str | None,
@@ -121,18 +128,24 @@ def explore_command(
     if command is not None:
         from .explore_program import explore_program
 
-        report = explore_program(
-            command,
-            scenario_files,
-            families=families,
-            runs=budget_runs,
-            seconds=budget_seconds,
-            tolerances=tolerate,
-            quiet_seconds=quiet_seconds,
-            replay=replay,
-        )
+        with _Status() as status:
+            report, code = explore_program(
+                command,
+                scenario_files,
+                families=families,
+                jobs=jobs,
+                runs=budget_runs,
+                seconds=budget_seconds,
+                tolerances=tolerate,
+                quiet_seconds=quiet_seconds,
+                settle_seconds=settle_seconds,
+                replay=replay,
+                save=save,
+                on_progress=status.update,
+            )
         _write_reports(report, json_file, html_file)
-        sys.exit(1 if report.violations else 0)
+        _print_report(report)
+        sys.exit(code)
     try:
         if replay is not None:
             sys.exit(_replay(replay, operator, scenario_files, tolerate, upgrade_from))

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-import sys
-from collections.abc import Sequence
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
+    from kubewright.explore.explorer import Progress
+    from kubewright.explore.foreign.replay import CommandToken
     from kubewright.explore.reports.model import ExplorationReport
-    from kubewright.explore.run import Run
+
+INTERRUPTED = 130
+"""Exit code after SIGINT, SIGTERM or SIGHUP, as of a shell."""
 
 
 def explore_program(
@@ -20,21 +25,22 @@ def explore_program(
     scenario_files: Sequence[str],
     *,
     families: Sequence[str],
+    jobs: int,
     runs: int,
     seconds: float,
     tolerances: Sequence[str],
     quiet_seconds: float,
+    settle_seconds: float,
     replay: str | None,
-) -> ExplorationReport:
-    """Explore a program, or repeat one run; print and return the report."""
-    from rich.console import Console
-
+    save: Path | None,
+    on_progress: Callable[[Progress], None],
+) -> tuple[ExplorationReport, int]:
+    """Explore a program, or repeat one run; return the report and the exit code."""
     from kubewright.explore.foreign.exploration import FAMILIES, explore_command, replay_command
     from kubewright.explore.foreign.foreign_run import ForeignOptions
     from kubewright.explore.foreign.process import CommandError
-    from kubewright.explore.replay import ReplayError, RunToken
-    from kubewright.explore.reports.model import ExplorationReport
-    from kubewright.explore.reports.text import print_report
+    from kubewright.explore.foreign.replay import read_token
+    from kubewright.explore.replay import ReplayError
     from kubewright.explore.scenario_files import ScenarioError, load_scenarios
 
     unknown = [each for each in families if each not in FAMILIES]
@@ -45,44 +51,37 @@ def explore_program(
         )
     if not scenario_files:
         raise click.UsageError("no scenarios; pass a file or directory with --scenario")
-    options = ForeignOptions(command=command, quiet_seconds=quiet_seconds, tolerances=tolerances)
+    options = ForeignOptions(
+        command=command, quiet_seconds=quiet_seconds, settle_seconds=settle_seconds, tolerances=tolerances
+    )
     files = " ".join(f"--scenario {shlex.quote(each)}" for each in scenario_files)
 
-    def describe_replay(run: Run) -> str:
-        token = RunToken(run.scenario, run.faults)
+    def describe_replay(token: CommandToken) -> str:
         return f"kubewright explore --command {shlex.quote(command)} {files} --replay '{token}'"
 
-    def show_progress(scenario: str, done: int, total: int, violations: int) -> None:
-        if sys.stderr.isatty():
-            click.echo(f"\r{scenario}: {done} of {total} faults, {violations} violations", err=True, nl=False)
-
-    async def repeat(text: str) -> ExplorationReport:
-        token = RunToken.parse(text)
-        scenario = next((each for each in scenarios if each.name == token.scenario), None)
-        if scenario is None:
-            raise ReplayError(f"there is no scenario {token.scenario!r} in {', '.join(scenario_files)}")
-        found = await replay_command(options, scenario, token.faults, replay=describe_replay)
-        return ExplorationReport(operator=command, scenarios=[scenario.name], violations=found, runs=2)
+    async def explore() -> tuple[ExplorationReport, int]:
+        if replay is not None:
+            report = await replay_command(options, scenarios, read_token(replay), replay=describe_replay)
+            return report, 1 if report.violations else 0
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, stop.set)
+        report = await explore_command(
+            options,
+            scenarios,
+            families=families or tuple(FAMILIES),
+            jobs=jobs,
+            runs=runs,
+            seconds=seconds,
+            stop=stop,
+            save=save,
+            replay=describe_replay,
+            on_progress=on_progress,
+        )
+        return report, INTERRUPTED if stop.is_set() else 1 if report.violations else 0
 
     try:
         scenarios = load_scenarios(scenario_files)
-        if replay is not None:
-            report = asyncio.run(repeat(replay))
-        else:
-            report = asyncio.run(
-                explore_command(
-                    options,
-                    scenarios,
-                    families=families or tuple(FAMILIES),
-                    runs=runs,
-                    seconds=seconds,
-                    replay=describe_replay,
-                    on_progress=show_progress,
-                )
-            )
+        return asyncio.run(explore())
     except (CommandError, ScenarioError, ReplayError) as error:
         raise click.ClickException(str(error)) from None
-    if sys.stderr.isatty():
-        click.echo(err=True)
-    print_report(report, Console(highlight=False, soft_wrap=True))
-    return report

@@ -12,6 +12,7 @@ from .faults import FaultError as FaultError
 from .faults import parse_faults as parse_faults
 from .foreign.exploration import explore_command as explore_command
 from .foreign.foreign_run import ForeignOptions as ForeignOptions
+from .foreign.replay import check_command as check_command
 from .invariants import Invariant as Invariant
 from .invariants import always as always
 from .invariants import at_end as at_end

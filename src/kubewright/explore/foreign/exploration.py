@@ -1,89 +1,273 @@
-"""The faults of a program, enumerated from a recorded reference run, and their confirmation.
+"""`explore_command`: run a program with every fault of every family, and collect what was violated.
 
-Real time is not reproducible: a violation counts only if a second run with the same fault violates the same.
-Runs are ordered so that a small budget explores each family: the first point of each, then the second.
+The reference run is repeated: points that not both runs have are not explored, and fields whose final values
+differ are tolerated. A violation counts only if a second run with the same fault violates the same, because
+real time is not reproducible. `jobs` runs are made at the same time, each with its own control plane and
+process; most of the time of a run is spent waiting for the program, so more jobs than processors are useful.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from kubewright.explore.explorer import Progress, key_of
 from kubewright.explore.faults import Fault
+from kubewright.explore.final_state import differences
+from kubewright.explore.reports.exploration_report import scenario_file
 from kubewright.explore.reports.model import ExplorationReport, FamilyReport, ViolationReport
 from kubewright.explore.reports.run_report import describe_run
-from kubewright.explore.trace import Trace, TraceEvent
 
+from .families import FAMILIES, enumerate_faults, interleaved
 from .foreign_run import ForeignOptions, run_command
+from .minimise import minimise
+from .points import general_text
+from .replay import CommandToken, generated_test, replay_run, write_replay
 
 if TYPE_CHECKING:
-    from kubewright.explore.run import Finding, Run
+    from kubewright.explore.run_result import Finding
     from kubewright.explore.scenarios import Scenario
 
-HOLD_SECONDS = 2.0
-LAG_SECONDS = 5.0
-_UPDATES: Final = frozenset(("update", "patch", "delete"))
+    from .result import ProgramRun
+
+MAX_MINIMISED = 5
+"""Number of violations per scenario that are minimised."""
+MAX_NOTED = 3
+
+DescribeReplay = Callable[[CommandToken], str]
+OnProgress = Callable[[Progress], None]
 
 
-def crash(trace: Trace) -> Iterator[Fault]:
-    """Kill the program after and before each write."""
-    for event in trace.points("write"):
-        yield Fault("crash-after", event.point)
-    for event in trace.points("write"):
-        yield Fault("crash-before", event.point)
+@dataclass(slots=True, kw_only=True)
+class _Violation:
+    """What some runs have violated, and the first of them."""
+
+    scenario: Scenario
+    finding: Finding
+    run: ProgramRun
+    reference: ProgramRun
+    family: str = ""
+    order: int = 0
+    count: int = 1
 
 
-def timeout(trace: Trace) -> Iterator[Fault]:
-    """Respond 504 to each write, with and without its effect."""
-    for event in trace.points("write"):
-        yield Fault("lost-response", event.point)
-        yield Fault("lost-request", event.point)
+@dataclass(slots=True)
+class _Counts:
+    points: int = 0
+    runs: int = 0
 
 
-def conflict(trace: Trace) -> Iterator[Fault]:
-    """Respond 409 Conflict to each update, patch and delete."""
-    for event in trace.points("write"):
-        if _verb(event) in _UPDATES:
-            yield Fault("error", event.point, "conflict")
+class _Explorer:
+    """Explores one scenario after the other."""
+
+    def __init__(
+        self,
+        options: ForeignOptions,
+        *,
+        families: Sequence[str],
+        runs: int,
+        seconds: float,
+        jobs: int,
+        on_progress: OnProgress | None,
+    ) -> None:
+        self.options = options
+        self.families = families
+        self.jobs = max(jobs, 1)
+        self.violations: list[_Violation] = []
+        self.counts = {name: _Counts() for name in families}
+        self.notes: list[str] = []
+        self.runs = 0
+        self.is_complete = True
+        self.started = time.monotonic()
+        self._max_runs = runs
+        self._seconds = seconds
+        self._on_progress = on_progress
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the budget is used up."""
+        if self._max_runs and self.runs >= self._max_runs:
+            return True
+        return bool(self._seconds) and time.monotonic() - self.started > self._seconds
+
+    async def explore(self, scenario: Scenario) -> None:
+        """Explore one scenario."""
+        self._report(scenario, 0, 0)
+        references = await self._run_references(scenario)
+        failed = next((each for each in references if each.findings), None)
+        if failed is not None:
+            self.violations += [
+                _Violation(scenario=scenario, finding=each, run=failed, reference=failed)
+                for each in failed.findings
+            ]
+            return
+        one, other = references
+        reference = replace(
+            one,
+            watched_at_start=one.watched_at_start & other.watched_at_start,
+            watched=one.watched & other.watched,
+        )
+        session = _Session(self, scenario, reference, self._compare(scenario, one, other))
+        planned = enumerate_faults(reference, self.families)
+        common = set(one.names) & set(other.names)
+        names = {reference.names[key] for key in common}
+        for name, faults in planned.items():
+            self.counts[name].points += len(faults)
+            planned[name] = [each for each in faults if each.point in names]
+        self._note_points(scenario, [str(key) for key in reference.names if key not in common])
+        try:
+            await session.explore(interleaved(planned))
+        finally:
+            found = sorted(session.violations.values(), key=lambda violation: violation.order)
+            self.violations += found
+            self._note_missed(scenario, session.missed)
+        await self._minimise(session, found)
+
+    def _compare(self, scenario: Scenario, one: ProgramRun, other: ProgramRun) -> ForeignOptions:
+        """Return options that tolerate fields whose values differ without faults."""
+        options = self.options
+        tolerances = (*scenario.tolerate, *options.tolerances)
+        found = differences(one.final_state, other.final_state, tolerances)
+        rules = {
+            f"{each.object.partition(' ')[0]}:{each.path}" if each.path else each.object.partition(" ")[0]
+            for each in found
+        }
+        for each in sorted(rules):
+            self.notes.append(
+                f"{scenario.name}: {each} differs between runs without faults, and is tolerated"
+            )
+        return replace(options, tolerances=(*options.tolerances, *sorted(rules)))
+
+    def _note_points(self, scenario: Scenario, unstable: list[str]) -> None:
+        if unstable:
+            shown = ", ".join(unstable[:MAX_NOTED]) + (", ..." if len(unstable) > MAX_NOTED else "")
+            self.notes.append(
+                f"{scenario.name}: {len(unstable)} points are not in every run without faults, and are not "
+                f"explored: {shown}"
+            )
+
+    def _note_missed(self, scenario: Scenario, missed: list[Fault]) -> None:
+        if missed:
+            shown = ", ".join(map(str, missed[:MAX_NOTED])) + (", ..." if len(missed) > MAX_NOTED else "")
+            self.notes.append(
+                f"{scenario.name}: {len(missed)} faults were not injected, because their point was "
+                f"not reached: {shown}"
+            )
+
+    async def _run_references(self, scenario: Scenario) -> list[ProgramRun]:
+        """Run a scenario twice without faults, at the same time if there are several jobs."""
+        if self.jobs == 1:
+            return [await self.run(self.options, scenario) for _ in range(2)]
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self.run(self.options, scenario)) for _ in range(2)]
+        return [each.result() for each in tasks]
+
+    async def run(self, options: ForeignOptions, scenario: Scenario, **values: Any) -> ProgramRun:
+        """Make a run, and count it."""
+        self.runs += 1
+        return await run_command(options, scenario, **values)
+
+    async def _minimise(self, session: _Session, found: Sequence[_Violation]) -> None:
+        limit = asyncio.Semaphore(self.jobs)
+
+        async def shorten(violation: _Violation) -> None:
+            async with limit:
+                violation.run, violation.reference = await minimise(
+                    session.run,
+                    violation.run,
+                    violation.reference,
+                    violation.finding.name,
+                    is_exhausted=lambda: self.is_exhausted,
+                )
+            name = violation.finding.name
+            violation.finding = next(each for each in violation.run.findings if each.name == name)
+
+        async with asyncio.TaskGroup() as group:
+            for each in found[:MAX_MINIMISED]:
+                group.create_task(shorten(each))
+
+    def _report(self, scenario: Scenario, done: int, total: int, violations: int = 0) -> None:
+        if self._on_progress is not None:
+            self._on_progress(Progress(scenario.name, done, total, len(self.violations) + violations))
+
+    def progressed(self, session: _Session) -> None:
+        """Report the progress."""
+        self._report(session.scenario, session.done, session.total, len(session.violations))
 
 
-def errors(trace: Trace) -> Iterator[Fault]:
-    """Respond 500 and 503 to each write and read."""
-    for kind in ("write", "read"):
-        for event in trace.points(kind):
-            yield Fault("error", event.point, "internal")
-            yield Fault("error", event.point, "unavailable")
+@dataclass(slots=True)
+class _Session:
+    """The runs of one scenario."""
 
+    explorer: _Explorer
+    scenario: Scenario
+    reference: ProgramRun
+    options: ForeignOptions
+    violations: dict[tuple[str, str], _Violation] = field(default_factory=dict)
+    missed: list[Fault] = field(default_factory=list)
+    done: int = 0
+    total: int = 0
+    _queue: list[tuple[int, str, Fault]] = field(default_factory=list)
 
-def stale(trace: Trace) -> Iterator[Fault]:
-    """Delay each watch event, and kill the program and serve lists from before each write."""
-    for event in trace.points("delivery"):
-        yield Fault("hold", event.point, seconds=HOLD_SECONDS)
-    for event in trace.points("write"):
-        yield Fault("stale", event.point, seconds=LAG_SECONDS)
+    async def explore(self, planned: list[tuple[str, Fault]]) -> None:
+        """Run all faults."""
+        self.total = len(planned)
+        self._queue = [(order, name, fault) for order, (name, fault) in enumerate(planned)]
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self.explorer.jobs):
+                group.create_task(self._work())
 
+    async def _work(self) -> None:
+        while self._queue:
+            if self.explorer.is_exhausted:
+                self.explorer.is_complete = False
+                return
+            await self._explore_fault(*self._queue.pop(0))
+            self.done += 1
+            self.explorer.progressed(self)
 
-def watch(trace: Trace) -> Iterator[Fault]:
-    """End each watch with 410 Gone, or break it, before each event."""
-    for event in trace.points("delivery"):
-        yield Fault("expired", event.point)
-        yield Fault("reset", event.point)
+    async def _explore_fault(self, order: int, family: str, fault: Fault) -> None:
+        run = await self._run_fault(fault)
+        if not run.is_complete:
+            # The point may be reached the next time: programs are not deterministic.
+            run = await self._run_fault(fault)
+        if not run.is_complete:
+            self.missed.append(fault)
+        self.explorer.counts[family].runs += 1
+        keys = [key_of(each.name, general_text(each.message, run.generated)) for each in run.findings]
+        new = [key for key in keys if key not in self.violations]
+        confirmed: set[str] = set()
+        if new:
+            confirmed = {each.name for each in (await self._run_fault(fault)).findings}
+        for key, each in zip(keys, run.findings, strict=True):
+            known = self.violations.get(key)
+            if known is not None:
+                known.count += 1
+                if order < known.order:
+                    known.run, known.order, known.family, known.finding = run, order, family, each
+            elif each.name in confirmed:
+                self.violations[key] = _Violation(
+                    scenario=self.scenario,
+                    finding=each,
+                    run=run,
+                    reference=self.reference,
+                    family=family,
+                    order=order,
+                )
 
+    async def _run_fault(self, fault: Fault) -> ProgramRun:
+        return await self.run(faults=[fault], reference=self.reference, is_known=self._is_known)
 
-FAMILIES: Final[dict[str, Callable[[Trace], Iterable[Fault]]]] = {
-    "crash": crash,
-    "timeout": timeout,
-    "conflict": conflict,
-    "errors": errors,
-    "stale": stale,
-    "watch": watch,
-}
-"""Families that need no control of the program."""
+    async def run(self, **values: Any) -> ProgramRun:
+        """Make a run of the scenario; the values are those of `run_command`."""
+        return await self.explorer.run(self.options, self.scenario, **values)
 
-OnProgress = Callable[[str, int, int, int], None]
-"""Receives the scenario, the numbers of runs that were made and that are planned, and of violations."""
+    def _is_known(self, name: str, message: str) -> bool:
+        return key_of(name, message) in self.violations
 
 
 async def explore_command(
@@ -93,98 +277,130 @@ async def explore_command(
     families: Sequence[str] = tuple(FAMILIES),
     runs: int = 0,
     seconds: float = 0.0,
-    replay: Callable[[Run], str] | None = None,
+    jobs: int = 1,
+    stop: asyncio.Event | None = None,
+    save: Path | None = None,
+    replay: DescribeReplay | None = None,
     on_progress: OnProgress | None = None,
 ) -> ExplorationReport:
-    """Explore a program and return the report; `runs` and `seconds` are a budget, 0 is unlimited."""
-    started = time.monotonic()
-    found: list[ViolationReport] = []
-    counts = {name: [0, 0, 0] for name in families}
-    total = 0
-    complete = True
-    for scenario in scenarios:
-        reference = await run_command(options, scenario)
-        total += 1
-        if reference.findings:
-            found += [_describe(reference, each, scenario, None, replay) for each in reference.findings]
-            continue
-        planned = {name: list(FAMILIES[name](reference.trace)) for name in families}
-        for name, faults in planned.items():
-            counts[name][0] += len(faults)
-        done: set[tuple[str, str]] = set()
-        queue = list(_interleaved(planned))
-        for number, (name, fault) in enumerate(queue):
-            if (runs and total >= runs) or (seconds and time.monotonic() - started > seconds):
-                complete = False
-                break
-            run = await run_command(options, scenario, faults=[fault], reference=reference)
-            total += 1
-            counts[name][1] += 1
-            new = [each for each in run.findings if (each.name, each.message) not in done]
-            if new:
-                again = await run_command(options, scenario, faults=[fault], reference=reference)
-                total += 1
-                confirmed = {each.name for each in again.findings}
-                for each in new:
-                    if each.name in confirmed:
-                        done.add((each.name, each.message))
-                        counts[name][2] += 1
-                        found.append(_describe(run, each, scenario, reference, replay))
-            if on_progress is not None:
-                on_progress(scenario.name, number + 1, len(queue), len(found))
+    """Explore a program and return the report; `runs` and `seconds` are a budget, 0 is unlimited.
+
+    `stop` ends the exploration early when it is set, with a report of what was found. `save` is a directory
+    for a replay file and the output of the program of each violation. `replay` returns the command that
+    replays a run, for the report.
+    """
+    explorer = _Explorer(
+        options, families=families, runs=runs, seconds=seconds, jobs=jobs, on_progress=on_progress
+    )
+
+    async def explore_all() -> None:
+        for each in scenarios:
+            if explorer.is_exhausted:
+                explorer.is_complete = False
+                return
+            await explorer.explore(each)
+
+    task = asyncio.create_task(explore_all())
+    stopping = asyncio.create_task(stop.wait()) if stop is not None else None
+    try:
+        await asyncio.wait(
+            {task} if stopping is None else {task, stopping}, return_when=asyncio.FIRST_COMPLETED
+        )
+        if not task.done():
+            explorer.is_complete = False
+            explorer.notes.append("the exploration was interrupted")
+    finally:
+        if stopping is not None:
+            stopping.cancel()
+        if not task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+    if not task.cancelled():
+        _raise_first(task.exception())
+    found = explorer.violations
+    if save is not None:
+        _save(save, options.command, found)
     return ExplorationReport(
         operator=options.command,
         scenarios=[each.name for each in scenarios],
         families=[
-            FamilyReport(name=name, points=points, runs=made, skipped=points - made, violations=violations)
-            for name, (points, made, violations) in counts.items()
+            FamilyReport(
+                name=name,
+                points=each.points,
+                runs=each.runs,
+                skipped=each.points - each.runs,
+                violations=sum(violation.family == name for violation in found),
+            )
+            for name, each in explorer.counts.items()
         ],
-        violations=found,
-        runs=total,
-        seconds=time.monotonic() - started,
-        complete=complete,
+        violations=[_describe(each, options.command, replay) for each in found],
+        runs=explorer.runs,
+        seconds=time.monotonic() - explorer.started,
+        complete=explorer.is_complete,
+        notes=explorer.notes,
     )
+
+
+def _raise_first(error: BaseException | None) -> None:
+    """Raise an error of a run; the group of its task only hides it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if error is not None:
+        raise error
 
 
 async def replay_command(
     options: ForeignOptions,
-    scenario: Scenario,
-    faults: Sequence[Fault],
+    scenarios: Sequence[Scenario],
+    token: CommandToken,
     *,
-    replay: Callable[[Run], str] | None = None,
-) -> list[ViolationReport]:
-    """Run a scenario with faults, and return what it violates."""
-    reference = await run_command(options, scenario)
-    run = await run_command(options, scenario, faults=faults, reference=reference) if faults else reference
-    return [_describe(run, each, scenario, reference, replay) for each in run.findings]
-
-
-def _describe(
-    run: Run,
-    finding: Finding,
-    scenario: Scenario,
-    reference: Run | None,
-    replay: Callable[[Run], str] | None,
-) -> ViolationReport:
-    is_compared = finding.name == "final-state" and reference is not None
-    return describe_run(
-        run,
-        scenario,
-        name=finding.name,
-        message=finding.message,
-        expected=reference.state if is_compared and reference is not None else None,
-        replay=replay(run) if replay is not None else "",
+    replay: DescribeReplay | None = None,
+) -> ExplorationReport:
+    """Repeat the run of a token, and return the report of what it violates."""
+    started = time.monotonic()
+    run, reference, scenario = await replay_run(options, scenarios, token)
+    found = [
+        _Violation(scenario=scenario, finding=each, run=run, reference=reference) for each in run.findings
+    ]
+    notes = []
+    if run is not reference and not run.is_complete:
+        notes.append("the point of the fault was not reached: the program or the scenario has changed")
+    return ExplorationReport(
+        operator=options.command,
+        scenarios=[scenario.name],
+        violations=[_describe(each, options.command, replay) for each in found],
+        runs=1 if run is reference else 2,
+        seconds=time.monotonic() - started,
+        notes=notes,
     )
 
 
-def _interleaved(planned: dict[str, list[Fault]]) -> Iterator[tuple[str, Fault]]:
-    """Return the first fault of each family, then the second of each, and so on."""
-    rows = zip_longest(*([(name, fault) for fault in faults] for name, faults in planned.items()))
-    return (each for each in chain.from_iterable(rows) if each is not None)
+def _describe(violation: _Violation, command: str, replay: DescribeReplay | None) -> ViolationReport:
+    run, name = violation.run, violation.finding.name
+    expected = violation.reference.state if name == "final-state" and run.faults else None
+    file = scenario_file(violation.scenario)
+    return describe_run(
+        run,
+        violation.scenario,
+        name=name,
+        message=violation.finding.message,
+        expected=expected,
+        count=violation.count,
+        replay=replay(CommandToken.of(run)) if replay is not None else "",
+        test=generated_test(run, command=command, scenario_file=file, finding=name),
+    )
 
 
-def _verb(event: TraceEvent) -> str:
-    return event.text.partition(" ")[0]
+def _save(directory: Path, command: str, found: Sequence[_Violation]) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    for number, each in enumerate(found, 1):
+        write_replay(
+            directory / f"{number:02}-{each.finding.name}.json",
+            each.run,
+            command=command,
+            scenario_file=scenario_file(each.scenario),
+            finding=str(each.finding),
+        )
 
 
 __all__ = ["FAMILIES", "explore_command", "replay_command"]

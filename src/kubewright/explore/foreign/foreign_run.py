@@ -1,15 +1,16 @@
 """One run of a scenario against a program: a new control plane, a new process, planned faults.
 
-Time is real: the program has become idle when nothing was stored and no request was sent for
-`quiet_seconds`, and `advance` waits. The result is a `Run`, like that of a simulated run, without what only a
-simulation has.
+Time is real: the program has converged when it has been idle for the quiet period (`activity`), watches what
+it watches in the reference run, and the state is that of the reference run. If the state differs, the run
+waits for `settle_seconds`, because the program may be about to retry. The result is a `ProgramRun`, a `Run`
+like that of a simulated run without what only a simulation has.
 """
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,23 +22,31 @@ from kubewright.client import Client
 from kubewright.client.wait import WaitPredicate
 from kubewright.client.wait import condition as condition_is
 from kubewright.controlplane import ControlPlane
-from kubewright.explore.faults import Fault, plan_of
+from kubewright.explore.faults import Fault
 from kubewright.explore.final_state import differences, normalise
-from kubewright.explore.run import Finding, Run
+from kubewright.explore.run import EXTRA_WRITES
+from kubewright.explore.run_result import Finding
 from kubewright.explore.state import StateRecorder, is_ignored
 from kubewright.explore.steps import ClientSteps, StepKind, seconds
 
+from .activity import Activity
 from .injector import FaultInjector
+from .points import PointKey, PointNames, general_text, plan_by_key
 from .process import CommandError, ForeignProcess
+from .result import ProgramRun
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from kubewright.apiserver.watch.cache import WatchCache
     from kubewright.apiserver.watch.event import WatchCacheEvent
     from kubewright.explore.scenarios import Scenario
 
 MAX_DIFFERENCES = 5
+MAX_FAILURES = 3
+"""Number of times that a program may end by itself after a fault."""
+START_QUIET_SECONDS = 0.4
+"""Idle time after which a program that watches something has started."""
+POLLING_QUIET_SECONDS = 3.0
+"""Idle time after which a program that watches nothing has started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +57,11 @@ class ForeignOptions:
     directory: Path | None = None
     """Working directory of the program."""
     quiet_seconds: float = 2.0
-    """Seconds without a change or request after which the program is idle."""
+    """Quiet period after which the program is idle."""
     start_timeout: float = 30.0
-    """Seconds within which the program must start its first watch."""
-    wait_timeout: float = 20.0
-    """Longest wait of a step, and for the program to become idle after the last step."""
+    """Seconds within which the program must send its first request."""
+    settle_seconds: float = 90.0
+    """Longest wait of a step, and for the state of the reference run after the last step."""
     tolerances: Sequence[str] = ()
 
 
@@ -82,21 +91,44 @@ class _ForeignRun:
     """The parts of a run."""
 
     def __init__(
-        self, plane: ControlPlane, process: ForeignProcess, scenario: Scenario, options: ForeignOptions
+        self,
+        plane: ControlPlane,
+        process: ForeignProcess,
+        scenario: Scenario,
+        options: ForeignOptions,
+        *,
+        reference: ProgramRun | None,
+        plan: Mapping[PointKey, Fault],
+        is_known: Callable[[str, str], bool],
     ) -> None:
         self.plane = plane
         self.process = process
         self.scenario = scenario
         self.options = options
+        self.reference = reference
         self.loop = asyncio.get_running_loop()
         self.revision = 0
-        self.changed_at = self.loop.time()
         self.findings: list[Finding] = []
         self.recorder = StateRecorder()
-        self.injector = FaultInjector(plane.server.handle, process, revision=lambda: self.revision)
+        self.activity = Activity()
+        self.injector = FaultInjector(
+            plane.server.handle,
+            process,
+            self.activity,
+            revision=lambda: self.revision,
+            names=PointNames(reference.names if reference is not None else {}),
+            plan=plan,
+        )
         self.client = Client.from_transport(InProcessTransport(plane.server))
+        self.watched_at_start: frozenset[str] = frozenset()
+        self._is_known = is_known
+        self._tolerances = (*scenario.tolerate, *options.tolerances)
         self._is_recording = False
+        self._checked_revision = 0
+        self._checked: list[tuple[str, str]] = []
         self._seen: set[tuple[str, str]] = set()
+        process.on_start = self._started
+        process.on_exit = self._exited
 
     # Event listener of the dispatcher
 
@@ -124,10 +156,27 @@ class _ForeignRun:
             )
         if not self._is_recording or is_ignored(change.key):
             return
-        self.changed_at = self.loop.time()
+        self.activity.changed()
+        self.injector.changed_at[str(cache.resource)] = change.revision
         verb = "delete" if change.value is None else "create" if change.previous is None else "update"
         self.injector.record("change", "", f"{verb} {change.key}", revision=change.revision)
-        self._check("always")
+        for name, problem in self._problems("always"):
+            self.find(name, problem)
+
+    # Events of the program
+
+    def _started(self) -> None:
+        if self._is_recording:
+            self.injector.record("start", self.process.name, "start")
+            self.activity.changed()
+
+    def _exited(self) -> None:
+        if self._is_recording:
+            self.injector.streams.clear()
+            self.injector.record("stop", self.process.name, f"ends by itself with {self.process.exit_text}")
+            self.activity.changed()
+
+    # Phases
 
     async def prepare(self) -> None:
         """Create the objects of the setup; they are not part of the state."""
@@ -142,25 +191,40 @@ class _ForeignRun:
         self.recorder.requests = self.injector.requests
         self.recorder.start()
 
-    async def start(self, faults: Sequence[Fault]) -> None:
-        """Start the program, and wait until it watches; its first requests are not points."""
+    async def start(self) -> None:
+        """Start the program, and wait until it is idle and watches what it watches in the reference run."""
         self.plane.server.handle = self.injector
+        self._is_recording = True
         await self.process.start()
         deadline = self.loop.time() + self.options.start_timeout
-        while not self.injector.watches or self._idle_seconds() < 0.5:
-            if self.process.failures >= 2 or self.loop.time() > deadline:
-                elapsed = self.loop.time() - self.injector.started
+        expected = self.reference.watched_at_start if self.reference is not None else frozenset()
+        while True:
+            await self.activity.poll(self.process.pid)
+            quiet = START_QUIET_SECONDS if self.injector.streams else POLLING_QUIET_SECONDS
+            if self._is_ready(expected) and self.activity.idle_seconds >= quiet:
+                break
+            if self.process.failures and self.reference is None:
                 raise CommandError(
-                    f"{self.options.command} does not watch anything after {elapsed:.0f} s; its output is:\n"
-                    f"{self.process.output()}"
+                    f"{self.options.command} ended with {self.process.exit_text} before the first step; "
+                    f"its output is:\n{self.process.output()}"
                 )
-            await asyncio.sleep(0.05)
-        self.injector.begin(plan_of(faults))
-        self._is_recording = True
+            if self.process.failures >= MAX_FAILURES:
+                break
+            if self.loop.time() > deadline:
+                if self.injector.has_requests or self.reference is not None:
+                    break  # the run goes on, and reports what does not converge
+                raise CommandError(
+                    f"{self.options.command} sent no request to the API server within "
+                    f"{self.options.start_timeout:g} s; it must use the kubeconfig in KUBECONFIG; its output "
+                    f"is:\n{self.process.output()}"
+                )
+        self.watched_at_start = self.injector.watched
 
-    async def do_steps(self) -> list[str]:
+    async def do_steps(self, skip: Sequence[int]) -> list[str]:
         """Do the steps of the scenario; return their descriptions."""
-        steps = _RealTimeSteps(self.client, limit=self.options.wait_timeout, on_step=self._on_step)
+        steps = _RealTimeSteps(
+            self.client, limit=self.options.settle_seconds, skip=skip, on_step=self._on_step
+        )
         try:
             await self.scenario(steps)
         except Exception as error:
@@ -169,61 +233,124 @@ class _ForeignRun:
         return steps.descriptions
 
     async def settle(self) -> None:
-        """Wait until the program is idle; after a restart, first until it watches again."""
-        deadline = self.loop.time() + self.options.wait_timeout
-        if not self.injector.is_watching:
-            deadline += self.options.start_timeout
-        while not self._is_idle():
-            if self.loop.time() > deadline:
-                self.find(
-                    "convergence",
-                    f"the program is not idle {self.options.wait_timeout:g} s after the last step",
-                )
+        """Wait until the program is idle, watches again, and the state is that of the reference run."""
+        options, process = self.options, self.process
+        expected = self.reference.watched if self.reference is not None else frozenset()
+        self.activity.restart()
+        deadline = self.loop.time() + options.settle_seconds
+        while True:
+            await self.activity.poll(process.pid)
+            is_idle = self.activity.idle_seconds >= options.quiet_seconds
+            is_ready = self._is_ready(expected)
+            if process.failures >= MAX_FAILURES:
+                self.find("exception", self._describe_exit(f" {process.failures} times, the last time"))
                 return
-            await asyncio.sleep(0.05)
-        self.recorder.mark_converged(time=self.loop.time())
+            if is_idle and self.findings and not self.injector.pending:
+                break
+            if is_idle and is_ready and (self._is_expected() or self.loop.time() > deadline):
+                break
+            if self.injector.pending:
+                deadline = self.loop.time() + options.settle_seconds
+            if self.loop.time() > deadline:
+                self.find("convergence", self._describe_unsettled(expected, is_idle=is_idle))
+                return
+        self.recorder.mark_converged(time=self.loop.time() - self.injector.started)
 
-    def finish(self, reference: Run | None) -> None:
-        """Check the final state."""
-        self._is_recording = False
-        self._check("end")
-        if reference is None:
+    def finish(self) -> None:
+        """Check the final state, unless something else was violated before: the run has ended early then."""
+        if self.findings:
             return
-        found = differences(
-            reference.final_state,
-            normalise(self.recorder.snapshot(time=0.0)),
-            (*self.scenario.tolerate, *self.options.tolerances),
-        )
-        if found:
-            more = f" and {len(found) - MAX_DIFFERENCES} more" if len(found) > MAX_DIFFERENCES else ""
-            self.find("final-state", "; ".join(map(str, found[:MAX_DIFFERENCES])) + more)
+        for name, problem in self._final_problems():
+            self.find(name, problem)
+        reference = self.reference
+        if reference is None:
+            if self.process.failures:
+                self.find("exception", self._describe_exit(""))
+            return
+        allowed = self.scenario.extra_writes
+        most = 2 * reference.writes + EXTRA_WRITES if allowed is None else reference.writes + allowed
+        writes = self.count_writes()
+        if writes > most:
+            self.find("writes", f"{writes} writes, and {reference.writes} in the reference run")
+
+    def count_writes(self) -> int:
+        """Return the number of writes of the program."""
+        return sum(each.is_write for each in self.injector.requests)
 
     def find(self, name: str, message: str) -> None:
         """Record a violation, once."""
         if (name, message) not in self._seen:
             self._seen.add((name, message))
             number = max(len(self.injector.trace.events) - 1, 0)
-            self.findings.append(Finding(name, message, self.loop.time(), number))
+            time = self.loop.time() - self.injector.started
+            self.findings.append(Finding(name, message, time, number))
             self.injector.record("error", "", f"{name}: {message}")
 
-    def _is_idle(self) -> bool:
-        is_ready = self.process.is_running and self.injector.is_watching
-        return is_ready and self._idle_seconds() >= self.options.quiet_seconds
+    def _is_ready(self, expected: frozenset[str]) -> bool:
+        injector = self.injector
+        return (
+            self.process.is_running
+            and injector.has_requests
+            and not injector.pending
+            and expected <= injector.watched
+        )
 
-    def _idle_seconds(self) -> float:
-        return self.loop.time() - max(self.changed_at, self.injector.last_request)
+    def _is_expected(self) -> bool:
+        """Whether nothing is wrong with the current state, or only what is known and confirmed."""
+        if self.reference is None:
+            return True
+        if self._checked_revision != self.revision:
+            self._checked_revision, self._checked = self.revision, self._final_problems()
+        found = self._checked
+        if found and self.activity.idle_seconds >= 2 * self.options.quiet_seconds:
+            generated = self.injector.names.generated
+            return all(self._is_known(name, general_text(text, generated)) for name, text in found)
+        return not found
+
+    def _final_problems(self) -> list[tuple[str, str]]:
+        """Return the invariants that do not hold at the end, and the differences to the reference run."""
+        problems = self._problems("end")
+        if self.reference is not None:
+            state = normalise(self.recorder.snapshot(time=self.loop.time() - self.injector.started))
+            found = differences(self.reference.final_state, state, self._tolerances)
+            if found:
+                more = f" and {len(found) - MAX_DIFFERENCES} more" if len(found) > MAX_DIFFERENCES else ""
+                problems.append(("final-state", "; ".join(map(str, found[:MAX_DIFFERENCES])) + more))
+        return problems
+
+    def _describe_unsettled(self, expected: frozenset[str], *, is_idle: bool) -> str:
+        after = f"{self.options.settle_seconds:g} s after the last step"
+        missing = sorted(expected - self.injector.watched)
+        if not self.process.is_running:
+            return f"the program does not run {after}"
+        if missing:
+            return f"the program does not {missing[0]} again, {after}"
+        return f"the program {'is idle and sends no requests' if is_idle else 'is not idle'} {after}"
+
+    def _describe_exit(self, times: str) -> str:
+        lines = [each for each in self.process.output().splitlines() if each.strip()]
+        last = f": {lines[-1].strip()}" if lines else ""
+        return f"the program ended by itself{times} with {self.process.exit_text}{last}"
 
     def _on_step(self, number: int, description: str) -> None:
         self.injector.record("step", "scenario", f"{number} {description}")
 
-    def _check(self, when: str) -> None:
+    def _problems(self, when: str) -> list[tuple[str, str]]:
         checked = [each for each in self.scenario.invariants if each.when == when]
         if not checked:
-            return
-        state = self.recorder.snapshot(time=self.loop.time())
+            return []
+        state = self.recorder.snapshot(time=self.loop.time() - self.injector.started)
+        found: list[tuple[str, str]] = []
         for each in checked:
-            for problem in each.problems(state):
-                self.find(each.name, problem)
+            try:
+                found += [(each.name, problem) for problem in each.problems(state)]
+            except Exception as error:
+                found.append((each.name, f"the check raised {type(error).__name__}: {error}"))
+        return found
+
+
+def _nothing_known(name: str, message: str) -> bool:
+    return False
 
 
 async def run_command(
@@ -231,50 +358,70 @@ async def run_command(
     scenario: Scenario,
     *,
     faults: Sequence[Fault] = (),
-    reference: Run | None = None,
-) -> Run:
-    """Run a scenario against a program with planned faults; raise `CommandError` if it does not start."""
-    async with _running(options, scenario) as run:
+    keys: Sequence[PointKey] = (),
+    reference: ProgramRun | None = None,
+    skip: Sequence[int] = (),
+    is_known: Callable[[str, str], bool] = _nothing_known,
+) -> ProgramRun:
+    """Run a scenario against a program with planned faults; raise `CommandError` if it does not start.
+
+    `keys` are the points of the faults; by default, those that have their names in the reference run.
+    `is_known` returns whether a violation is confirmed already, so that it need not be waited for.
+    """
+    if keys:
+        plan = dict(zip(keys, faults, strict=True))
+    else:
+        plan = plan_by_key(faults, reference.names if reference is not None else {})
+    async with _running(options, scenario, reference=reference, plan=plan, is_known=is_known) as run:
         await run.prepare()
-        await run.start(faults)
-        steps = await run.do_steps()
+        await run.start()
+        steps = await run.do_steps(skip)
         await run.settle()
-        run.finish(reference)
-        state = run.recorder.snapshot(time=run.loop.time())
-        return Run(
+        run.finish()
+        state = run.recorder.snapshot(time=run.loop.time() - run.injector.started)
+        injector = run.injector
+        return ProgramRun(
             scenario=scenario.name,
             seed=0,
             faults=tuple(faults),
+            skipped_steps=tuple(skip),
             findings=run.findings,
-            trace=run.injector.trace,
+            trace=injector.trace,
             final_state=normalise(state),
             steps=steps,
-            writes=len(state.writes()),
-            requests=len(run.injector.requests),
+            end=run.loop.time() - injector.started,
+            writes=run.count_writes(),
+            requests=len(injector.requests),
             state=state,
+            names=injector.names.names,
+            generated=injector.names.generated,
+            keys=tuple(plan),
+            injected=tuple(injector.injected),
+            stale_reads=injector.stale_reads,
+            watched_at_start=run.watched_at_start,
+            watched=injector.watched,
+            output=run.process.output(lines=2000),
         )
 
 
 @asynccontextmanager
-async def _running(options: ForeignOptions, scenario: Scenario) -> AsyncIterator[_ForeignRun]:
+async def _running(options: ForeignOptions, scenario: Scenario, **values: Any) -> AsyncIterator[_ForeignRun]:
     with tempfile.TemporaryDirectory(prefix="kubewright-explore-") as scratch:
         kubeconfig = Path(scratch) / "kubeconfig"
+        process = ForeignProcess(
+            options.command,
+            kubeconfig=kubeconfig,
+            log=Path(scratch) / "output.log",
+            directory=options.directory,
+        )
         nodes = scenario.nodes or (1 if scenario.controllers else 0)
         async with ControlPlane(port=0, store="memory:", kubeconfig=kubeconfig, nodes=nodes) as plane:
             if plane.workloads is not None and plane.workloads.registration is not None:
                 await plane.workloads.start_nodes()
-            process = ForeignProcess(
-                options.command,
-                kubeconfig=kubeconfig,
-                log=Path(scratch) / "output.log",
-                directory=options.directory,
-            )
             try:
-                yield _ForeignRun(plane, process, scenario, options)
+                yield _ForeignRun(plane, process, scenario, options, **values)
             finally:
                 await process.stop()
 
 
-OnRun = Callable[[Run], None]
-
-__all__ = ["ForeignOptions", "OnRun", "run_command"]
+__all__ = ["ForeignOptions", "run_command"]

@@ -1,22 +1,28 @@
-"""`FaultInjector`: numbers the requests that an operator sends over the network, and injects faults.
+"""`FaultInjector`: names the requests that a program sends over the network, and injects faults.
 
 It takes the place of `APIServer.handle`. Requests of the control plane itself and of the scenario have a user
 already, because they do not come from the network; they pass unchanged. The points are those of `Trace`: `w3`
-is the third write, `d7` the seventh watch event.
+is a write, `d7` a watch event; `points` describes how they are found again in other runs.
 
-Timeouts are responses with status 504, as kube-apiserver sends them when a request takes too long; the write
-has been stored or not. An expired watch ends, and the next request for it gets 410 Gone. Lists are only stale
-where the client allows it (`resourceVersion=0`).
+- A lost request gets 504, as kube-apiserver responds when a request takes too long; after a request whose
+  response is lost, the connection breaks.
+- A watch expires with an ERROR event with code 410. In a *gap* it ends, the resource can neither be listed
+  nor watched for the delay, and then the watch expires.
+- Lists are stale only where the client allows it (`resourceVersion=0`). After a restart, watches that start
+  at a stale list are late by the delay.
+- Responses are JSON where the client accepts it, so that the events of a watch can be told apart.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
+from multidict import CIMultiDict
 
 from kubewright.api.codec import DecodeError, ObjectHeader, decoder
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, Query
@@ -26,7 +32,10 @@ from kubewright.explore.faults import ERRORS, ErrorResponse, Fault
 from kubewright.explore.state import IGNORED_RESOURCES, RequestRecord
 from kubewright.explore.trace import POINT_KINDS, Trace, TraceEvent
 
+from .activity import Activity
+from .points import PointKey, PointNames
 from .process import ForeignProcess
+from .watches import EventStream, decode_event, expired_event
 
 ACTIONS: Final = frozenset(
     (
@@ -35,61 +44,79 @@ ACTIONS: Final = frozenset(
         "error",
         "lost-request",
         "lost-response",
+        "slow-request",
+        "slow-response",
+        "outage",
         "hold",
         "reset",
         "expired",
+        "gap",
         "stale",
     )
 )
 """Faults that need no control of the program's event loop."""
 TIMEOUT_SECONDS = 0.2
 """Seconds until the response of a request that times out."""
+BODY_LIMIT = 3 * 1024 * 1024
 
 _decode_header = decoder(ObjectHeader).decode
-
-
-class _Envelope(msgspec.Struct, gc=False):
-    type: str
-    object: msgspec.Raw
-
-
-_decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
 class FaultInjector:
     """A handler of requests in front of that of an API server."""
 
-    def __init__(self, handle: HTTPHandler, process: ForeignProcess, *, revision: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        handle: HTTPHandler,
+        process: ForeignProcess,
+        activity: Activity,
+        *,
+        revision: Callable[[], int],
+        names: PointNames,
+        plan: Mapping[PointKey, Fault],
+    ) -> None:
         """`revision` returns the revision of the last change of the store."""
         self.trace = Trace()
+        self.names = names
+        names.start(self.trace)
         self.requests: list[RequestRecord] = []
-        self.plan: Mapping[str, Fault] = {}
-        self.watches = 0
-        """Number of watches that were started."""
-        self.is_watching = False
-        """Whether the program has started a watch since it was killed the last time."""
-        self.last_request = 0.0
-        """Time of the event loop of the last request that is a point."""
+        self.injected: list[Fault] = []
+        """Faults whose point was reached."""
+        self.streams: set[EventStream] = set()
+        """Watches of the running process."""
+        self.pending = 0
+        """Number of requests, events and restarts that a fault delays."""
+        self.has_requests = False
+        """Whether the program has sent a request, of any kind."""
+        self.changed_at: dict[str, int] = {}
+        """Revision of the last change of each resource."""
+        self.stale_reads: dict[str, bool] = {}
+        """Points of lists that may be stale, and whether the resource has changed before."""
+        self._plan = plan
         self._handle = handle
         self._process = process
+        self._activity = activity
         self._revision = revision
         self._loop = asyncio.get_running_loop()
         self.started = self._loop.time()
-        self._expired: set[str] = set()
+        self._expired: dict[str, int] = {}
+        self._blocked: dict[str, float] = {}
+        self._outage_until = 0.0
         self._lagging_until = 0.0
         self._lagging_revision = 0
 
-    def begin(self, plan: Mapping[str, Fault]) -> None:
-        """Begin to number points: what the program did to start is not part of the trace."""
-        self.trace = Trace()
-        self.requests.clear()
-        self.plan = plan
-        self.started = self._loop.time()
+    @property
+    def watched(self) -> frozenset[str]:
+        """What the running process watches."""
+        return frozenset(each.watch for each in self.streams)
 
     def record(
-        self, kind: str, process: str, text: str, *, revision: int = 0, body: bytes = b""
-    ) -> TraceEvent:
-        """Append an event to the trace."""
+        self, kind: str, process: str, text: str, *, revision: int = 0, body: bytes = b"", shared: str = ""
+    ) -> tuple[TraceEvent, Fault | None]:
+        """Append an event to the trace; return it with the fault that is planned for its point.
+
+        `shared` is the text by which other runs find the point, if it is not that of the event.
+        """
         event = TraceEvent(
             len(self.trace.events),
             self._loop.time() - self.started,
@@ -102,46 +129,71 @@ class FaultInjector:
             store_revision=self._revision(),
             body=body,
         )
+        fault = None
         if kind in POINT_KINDS:
-            event.point = self.trace.next_point(kind)
+            key = self.names.key(kind, shared or text)
+            event.point = self.names.name(kind, key, self.trace)
+            fault = self._plan.get(key)
         self.trace.events.append(event)
-        return event
+        if fault is not None:
+            self.injected.append(fault)
+            self.record("fault", process, str(fault))
+        return event, fault
 
     async def __call__(self, request: HTTPRequest) -> HTTPResponse:
         """Serve a request, with the fault that is planned for it."""
         if hasattr(request, "user"):
             return await self._handle(request)
+        self.has_requests = True
+        if self._outage_until > self._loop.time():
+            return _break_connection(request)
         info = parse_request_info(request)
         kind = _kind_of(info)
         if not kind:
             return await self._handle(request)
-        event = self.record(kind, self._process.name, _describe(info))
-        self.last_request = self._loop.time()
-        fault = self.plan.get(event.point)
-        response = await self._inject(fault, event) if fault is not None else None
-        if response is None:
-            response = await self._serve(request, info, event)
+        _prefer_json(request)
+        text = _describe(info)
+        if kind == "write":
+            await request.prefetch(BODY_LIMIT)
+            if info.verb == "create" and not info.name:
+                text = _with_name(text, info, _name_in(request.received_body))
+            self._activity.changed()
+        else:
+            self._activity.read(f"{text}?{request.query.raw}")
+        event, fault = self.record(kind, self._process.name, text)
+        if kind != "write":
+            await self._wait_until_unblocked(request.path)
         if fault is not None:
-            response = await self._inject_after(fault, event, response)
+            response = await self._inject(fault, event, request)
+            if response is not None:
+                return response
+        response = await self._serve(request, info, event, fault)
+        if fault is not None and await self._inject_after(fault, event):
+            return _break_connection(request)
         return response
 
-    async def _serve(self, request: HTTPRequest, info: RequestInfo, event: TraceEvent) -> HTTPResponse:
-        before = self._revision()
+    async def _serve(
+        self, request: HTTPRequest, info: RequestInfo, event: TraceEvent, fault: Fault | None
+    ) -> HTTPResponse:
         if info.verb == "watch":
             return await self._watch(request, info, event)
-        self._allow_stale(request, info)
+        before = self._revision()
+        if info.verb == "list" and accepts_stale(request.query):
+            self.stale_reads[event.point] = _resource(info) in self.changed_at
+            self._make_stale(request, info, fault)
         response = await self._handle(request)
         event.status, event.ended = response.status, 1
         name = info.name
         if event.kind == "write" and response.status < 300 and "json" in response.content_type:
-            try:
+            with contextlib.suppress(DecodeError, ValueError):
                 metadata = _decode_header(response.body).metadata
                 event.revision = int(metadata.resource_version or 0)
                 name = name or metadata.name or ""
-            except (DecodeError, ValueError):
-                pass
-            if info.verb == "create" and name and not info.name:
-                event.text = f"{event.text.rstrip('/')}{'/' if info.namespace else ' '}{name}"
+                self.names.add_generated(name, metadata.generate_name or "")
+            if info.verb == "create" and not info.name:
+                event.text = _with_name(_describe(info), info, name)
+        elif info.verb == "list" and response.status < 300:
+            event.revision = _list_revision(response)
         self.requests.append(
             RequestRecord(
                 number=event.number,
@@ -157,108 +209,179 @@ class FaultInjector:
                 is_changed=info.verb not in ("update", "patch") or event.revision > before,
             )
         )
+        self._activity.restart()
         return response
 
-    # Faults
+    # Faults of requests
 
-    async def _inject(self, fault: Fault, event: TraceEvent) -> HTTPResponse | None:
-        self.record("fault", self._process.name, str(fault))
+    async def _inject(self, fault: Fault, event: TraceEvent, request: HTTPRequest) -> HTTPResponse | None:
+        """Inject a fault before a request is served; return the response if it is not served."""
         if fault.action == "crash-before":
-            self._crash()
-            return _error_response(ERRORS["unavailable"])  # the killed program does not receive it
+            self.crash()
+            return _break_connection(request)
+        if fault.action == "outage":
+            self.pending += 1
+            self._loop.call_later(fault.seconds, self._end_delay)
+            self._outage_until = self._loop.time() + fault.seconds
+            for each in list(self.streams):
+                each.drop()
+            return _break_connection(request)
+        if fault.action == "slow-request":
+            await self._sleep(fault.seconds)
         if fault.action in ("error", "lost-request"):
-            lost = fault.action == "lost-request"
-            error = ERRORS["timeout" if lost else fault.value]
+            is_lost = fault.action == "lost-request"
+            error = ERRORS["timeout" if is_lost else fault.value]
             event.status, event.ended = error.status, 1
-            if lost:
-                await asyncio.sleep(TIMEOUT_SECONDS)
+            if is_lost:
+                await self._sleep(TIMEOUT_SECONDS)
             return _error_response(error)
         return None
 
-    async def _inject_after(self, fault: Fault, event: TraceEvent, response: HTTPResponse) -> HTTPResponse:
-        if fault.action == "lost-response":
-            await asyncio.sleep(TIMEOUT_SECONDS)
-            return _error_response(ERRORS["timeout"])
-        if fault.action in ("crash-after", "stale"):
-            if fault.action == "stale":
-                self._lagging_until = self._loop.time() + fault.seconds
-                self._lagging_revision = max(event.revision - 1, 1)
-            self._crash()
-        return response
+    async def _inject_after(self, fault: Fault, event: TraceEvent) -> bool:
+        """Inject a fault after a request was served; return whether the response is lost."""
+        if fault.action == "slow-response":
+            await self._sleep(fault.seconds)
+        elif fault.action == "lost-response":
+            await self._sleep(TIMEOUT_SECONDS)
+            event.ended = 0
+            return True
+        elif fault.action == "crash-after":
+            self.crash()
+            return True
+        elif fault.action == "stale" and event.kind == "write":
+            self._lagging_until = self._loop.time() + fault.seconds
+            self._lagging_revision = max(event.revision - 1, 1)
+            self.crash()
+            return True
+        return False
 
-    def _crash(self) -> None:
+    def crash(self) -> None:
+        """Kill the program."""
         self.record("crash", self._process.name, "killed")
-        self.is_watching = False
+        self.streams.clear()
+        self._activity.changed()
         self._process.kill()
 
-    def _allow_stale(self, request: HTTPRequest, info: RequestInfo) -> None:
-        """Let a lagging server respond to a list that accepts any revision."""
-        if info.verb != "list" or self._lagging_until <= self._loop.time():
-            return
-        values = dict(parse_qsl(request.query.raw, keep_blank_values=True))
-        if values.get("resourceVersion") != "0" or values.get("resourceVersionMatch") == "Exact":
-            return
-        values.update(resourceVersion=str(self._lagging_revision), resourceVersionMatch="Exact")
-        request.query = Query(urlencode(values))
+    def _make_stale(self, request: HTTPRequest, info: RequestInfo, fault: Fault | None) -> None:
+        """Let a list that accepts any revision have an older one."""
+        revision = 0
+        if fault is not None and fault.action == "stale":
+            revision = self.changed_at.get(_resource(info), 1) - 1
+        elif self._lagging_until > self._loop.time():
+            revision = self._lagging_revision
+        if revision:
+            values = dict(parse_qsl(request.query.raw, keep_blank_values=True))
+            values.update(resourceVersion=str(revision), resourceVersionMatch="Exact")
+            request.query = Query(urlencode(values))
+
+    async def _sleep(self, seconds: float) -> None:
+        with self._delaying():
+            await asyncio.sleep(max(seconds, 0.0))
+
+    @contextlib.contextmanager
+    def _delaying(self) -> Iterator[None]:
+        self.pending += 1
+        try:
+            yield
+        finally:
+            self._end_delay()
+
+    def _end_delay(self) -> None:
+        self.pending -= 1
+        self._activity.restart()
+
+    async def _wait_until_unblocked(self, path: str) -> None:
+        """Wait for the end of the gap of a resource."""
+        until = self._blocked.get(path, 0.0)
+        if until > self._loop.time():
+            await self._sleep(until - self._loop.time())
 
     # Watches
 
     async def _watch(self, request: HTTPRequest, info: RequestInfo, event: TraceEvent) -> HTTPResponse:
-        if request.path in self._expired:
-            self._expired.discard(request.path)
-            event.status, event.ended = 410, 1
-            return _error_response(ERRORS["expired"])
+        version = request.query.get("resourceVersion")
+        if version.isdecimal() and 0 < int(version) < self._expired.get(request.path, 0):
+            event.status, event.ended = 200, 1
+            return HTTPResponse(200, expired_event())
+        process, revision = self._process.name, self._revision()
         response = await self._handle(request)
         event.status, event.ended = response.status, 1
-        self.watches += 1
-        self.is_watching = True
-        if response.stream is not None:
-            resource = f"{info.resource}.{info.group}" if info.group else info.resource
-            is_json = "json" in response.content_type
-            response.stream = self._events(response.stream, resource, request.path, is_json=is_json)
+        if response.stream is None or "json" not in response.content_type:
+            return response
+        sends_initial = request.query.get("sendInitialEvents")
+        stream = EventStream(
+            response.stream,
+            self._deliver,
+            watch=f"{_describe(info)} {info.label_selector} {info.field_selector}".rstrip(),
+            path=request.path,
+            resource=_resource(info),
+            process=process,
+            is_initial=sends_initial == "true" or (not sends_initial and version in ("", "0")),
+            revision=revision,
+            on_close=self._closed,
+        )
+        if process == self._process.name and self._process.is_running:
+            self.streams.add(stream)
+        response.stream = stream
         return response
 
-    async def _events(
-        self, source: AsyncIterator[bytes], resource: str, path: str, *, is_json: bool
-    ) -> AsyncIterator[bytes]:
-        process = self._process.name
-        incomplete = b""
-        async for chunk in source:
-            if not is_json:
-                if await self._is_delivered(process, resource, path, b""):
-                    yield chunk
-                    continue
-                return
-            *lines, incomplete = (incomplete + chunk).split(b"\n")
-            for line in lines:
-                if line:
-                    if not await self._is_delivered(process, resource, path, line):
-                        return
-                    yield line + b"\n"
+    def _closed(self, stream: EventStream) -> None:
+        if stream in self.streams:
+            self.streams.discard(stream)
+            self._activity.restart()
 
-    async def _is_delivered(self, process: str, resource: str, path: str, line: bytes) -> bool:
-        """Record an event and inject its fault; return whether the watch continues."""
-        text, revision, body = f"event {resource}", 0, b""
-        if line:
-            envelope = _decode_envelope(line)
-            if envelope.type in ("BOOKMARK", "ERROR"):
-                return True
-            body = bytes(envelope.object)
-            metadata = _decode_header(body).metadata
-            name = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
-            text = f"{envelope.type} {resource} {name}"
-            revision = int(metadata.resource_version or 0)
-        event = self.record("delivery", process, text, revision=revision, body=body)
-        fault = self.plan.get(event.point)
-        if fault is None:
-            return True
-        self.record("fault", process, str(fault))
+    async def _deliver(self, stream: EventStream, line: bytes) -> bytes:
+        """Record an event and inject its fault; return what is sent, empty at the end of the watch."""
+        seen = decode_event(line)
+        if seen is None or seen.type == "BOOKMARK":
+            if seen is not None and seen.ends_initial_events:
+                stream.is_initial = False
+            return line + b"\n"
+        self._activity.restart()
+        self.names.add_generated(seen.name, seen.generate_name)
+        text = f"{seen.type} {stream.resource} {seen.where}"
+        if stream.is_initial and seen.revision <= stream.revision:
+            return line + b"\n"
+        if seen.revision > self._lagging_revision and self._lagging_until > self._loop.time():
+            await self._sleep(self._lagging_until - self._loop.time())
+        event, fault = self.record("delivery", stream.process, text, revision=seen.revision, body=seen.body)
+        if fault is not None:
+            return await self._inject_delivery(fault, stream, line, event)
+        return line + b"\n"
+
+    async def _inject_delivery(
+        self, fault: Fault, stream: EventStream, line: bytes, event: TraceEvent
+    ) -> bytes:
         if fault.action == "hold":
-            await asyncio.sleep(fault.seconds)
-            return True
+            await self._sleep(fault.seconds)
+            # The event has been seen only now.
+            self.trace.events.remove(event)
+            self.trace.events.append(event)
+            event.time, event.store_revision = self._loop.time() - self.started, self._revision()
+            self._number()
+            return line + b"\n"
+        if fault.action in ("expired", "gap"):
+            # The event cannot be received any more: all older resource versions are too old.
+            self._expired[stream.path] = event.revision
         if fault.action == "expired":
-            self._expired.add(path)
-        return fault.action not in ("expired", "reset")
+            stream.end()
+            return expired_event()
+        if fault.action == "gap":
+            self._blocked[stream.path] = self._loop.time() + fault.seconds
+            return b""
+        if fault.action == "reset":
+            stream.drop()
+            return b""
+        return line + b"\n"
+
+    def _number(self) -> None:
+        for number, each in enumerate(self.trace.events):
+            each.number = number
+
+
+def accepts_stale(query: Query) -> bool:
+    """Whether a list can have any revision."""
+    return query.get("resourceVersion") == "0" and query.get("resourceVersionMatch") != "Exact"
 
 
 def _kind_of(info: RequestInfo) -> str:
@@ -272,12 +395,67 @@ def _kind_of(info: RequestInfo) -> str:
     return "read" if info.verb in ("get", "list") else "write"
 
 
+def _resource(info: RequestInfo) -> str:
+    return f"{info.resource}.{info.group}" if info.group else info.resource
+
+
 def _describe(info: RequestInfo) -> str:
-    resource = f"{info.resource}.{info.group}" if info.group else info.resource
+    resource = _resource(info)
     if info.subresource:
         resource += f"/{info.subresource}"
-    where = f"{info.namespace}/{info.name}" if info.namespace else info.name
+    where = "/".join(filter(None, (info.namespace, info.name)))
     return f"{info.verb} {resource} {where}".rstrip()
+
+
+def _with_name(text: str, info: RequestInfo, name: str) -> str:
+    """Return the text of a create with the name of the object."""
+    return f"{text}{'/' if info.namespace else ' '}{name}" if name else text
+
+
+def _name_in(body: bytes) -> str:
+    """Return the name in the body of a create, or the prefix of the name to generate."""
+    if not body.startswith(b"{"):
+        return ""
+    try:
+        metadata = _decode_header(body).metadata
+    except (DecodeError, ValueError):
+        return ""
+    return metadata.name or (f"{metadata.generate_name}*" if metadata.generate_name else "")
+
+
+class _ListHeader(msgspec.Struct, gc=False):
+    metadata: dict[str, object] = {}
+
+
+_decode_list = msgspec.json.Decoder(_ListHeader).decode
+
+
+def _list_revision(response: HTTPResponse) -> int:
+    if "json" not in response.content_type:
+        return 0
+    try:
+        return int(str(_decode_list(response.body).metadata.get("resourceVersion") or 0))
+    except (msgspec.DecodeError, ValueError):
+        return 0
+
+
+def _prefer_json(request: HTTPRequest) -> None:
+    """Remove binary encodings from the accepted ones, if the client also accepts JSON."""
+    accepted = [each.strip() for each in request.headers.get("Accept", "").split(",")]
+    binary = [each for each in accepted if "protobuf" in each or "cbor" in each]
+    if binary and any("json" in each or "*/*" in each for each in accepted):
+        rest = [each for each in accepted if each not in binary]
+        headers = CIMultiDict(request.headers)
+        headers["Accept"] = ", ".join(rest)
+        request.headers = headers
+
+
+def _break_connection(request: HTTPRequest) -> HTTPResponse:
+    """Close the connection of a request; return a response, which is not sent."""
+    transport = getattr(request.native, "transport", None)
+    if transport is not None:
+        transport.abort()
+    return _error_response(ERRORS["unavailable"])
 
 
 def _error_response(error: ErrorResponse) -> HTTPResponse:
@@ -287,4 +465,4 @@ def _error_response(error: ErrorResponse) -> HTTPResponse:
     return HTTPResponse(error.status, msgspec.json.encode(error.body()), headers=headers)
 
 
-__all__ = ["ACTIONS", "FaultInjector"]
+__all__ = ["ACTIONS", "FaultInjector", "accepts_stale"]

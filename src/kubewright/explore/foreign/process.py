@@ -11,11 +11,11 @@ import contextlib
 import os
 import shlex
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
-RESTART_SECONDS = 1.0
+RESTART_SECONDS = 0.5
 """Seconds between the end of the program and its next start."""
-STOP_TIMEOUT = 5.0
 MAX_STARTS = 10
 
 
@@ -27,13 +27,21 @@ class ForeignProcess:
     """A program that is restarted when it ends."""
 
     def __init__(self, command: str, *, kubeconfig: Path, log: Path, directory: Path | None = None) -> None:
-        self.arguments = shlex.split(command)
+        try:
+            self.arguments = shlex.split(command)
+        except ValueError as error:
+            raise CommandError(f"cannot parse the command {command!r}: {error}") from None
         if not self.arguments:
             raise CommandError("the command is empty")
         self.log = log
         self.starts = 0
         self.failures = 0
         """Number of times that the program ended by itself."""
+        self.exit_text = ""
+        """How the program ended by itself the last time: `exit code 1`, `signal SIGSEGV`."""
+        self.on_start: Callable[[], None] | None = None
+        self.on_exit: Callable[[], None] | None = None
+        """Is called when the program has ended by itself."""
         self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "PYTHONUNBUFFERED": "1"}
         self._directory = directory
         self._process: asyncio.subprocess.Process | None = None
@@ -48,7 +56,12 @@ class ForeignProcess:
     @property
     def is_running(self) -> bool:
         """Whether the program runs, and is not about to be started again."""
-        return self._process is not None and self._process.returncode is None
+        return self._process is not None and self._process.returncode is None and not self._killed
+
+    @property
+    def pid(self) -> int | None:
+        """The process ID while the program runs."""
+        return self._process.pid if self._process is not None and self.is_running else None
 
     async def start(self) -> None:
         """Start the program; raise `CommandError` if that is not possible."""
@@ -67,12 +80,19 @@ class ForeignProcess:
                 )
             except OSError as error:
                 raise CommandError(f"cannot run {self.arguments[0]}: {error.strerror}") from None
+        if self.on_start is not None:
+            self.on_start()
         self._task = asyncio.create_task(self._supervise(self._process))
 
     async def _supervise(self, process: asyncio.subprocess.Process) -> None:
-        await process.wait()
+        code = await process.wait()
+        # What the program has started and left behind would write beside its next start.
+        _kill_group(process.pid)
         if not self._killed:
             self.failures += 1
+            self.exit_text = f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
+            if self.on_exit is not None:
+                self.on_exit()
         if self.starts < MAX_STARTS:
             await asyncio.sleep(RESTART_SECONDS)
             await self.start()
@@ -80,33 +100,36 @@ class ForeignProcess:
     def kill(self) -> None:
         """Kill the program with SIGKILL; it is started again after `RESTART_SECONDS`."""
         self._killed = True
-        self._signal(signal.SIGKILL)
+        if self._process is not None and self._process.returncode is None:
+            _kill_group(self._process.pid)
 
     async def stop(self) -> None:
-        """End the program."""
+        """Kill the program for good."""
         if self._task is not None:
             self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-        if self._process is None or self._process.returncode is not None:
+        process = self._process
+        if process is None:
             return
-        self._signal(signal.SIGTERM)
-        try:
-            async with asyncio.timeout(STOP_TIMEOUT):
-                await self._process.wait()
-        except TimeoutError:
-            self._signal(signal.SIGKILL)
-            await self._process.wait()
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self._process is not None and self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, number)
+        _kill_group(process.pid)
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+        # The task may have started the program again before it was cancelled.
+        if self._process is not None and self._process is not process:
+            _kill_group(self._process.pid)
+            process = self._process
+        if process.returncode is None:
+            await process.wait()
 
     def output(self, *, lines: int = 15) -> str:
         """Return the last lines of the log."""
         if not self.log.exists():
             return ""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 __all__ = ["CommandError", "ForeignProcess"]

@@ -34,6 +34,8 @@ def explain_fault(fault: Fault, trace: Trace) -> str:
     if fault.action == "error":
         error = ERRORS[fault.value]
         return f"{event} gets the response {error.status} {error.reason}, and has no effect"
+    if fault.action == "stale" and fault.point.startswith("r"):
+        return f"{event} gets the state before the last change of the resource"
     sentence = _SENTENCES.get(fault.action)
     if sentence is None:
         return f"{fault} at {event}"
