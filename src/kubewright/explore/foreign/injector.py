@@ -10,7 +10,7 @@ is a write, `d7` a watch event; `points` describes how they are found again in o
   nor watched for the delay, and then the watch expires.
 - Lists are stale only where the client allows it (`resourceVersion=0`). After a restart, watches that start
   at a stale list are late by the delay.
-- Responses are JSON where the client accepts it, so that the events of a watch can be told apart.
+- Responses are JSON where the client accepts it, which is what the events of a watch are read from.
 """
 
 from __future__ import annotations
