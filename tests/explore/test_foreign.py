@@ -362,6 +362,11 @@ def test_command_line(tmp_path: Path) -> None:
     result = runner.invoke(command, [*arguments, "--family", "clock"])
     assert result.exit_code == 2
     assert "needs control of the operator's event loop" in result.output
+    result = runner.invoke(command, [*arguments, "--specs"])
+    assert (result.exit_code, result.output.splitlines()[-1]) == (
+        2,
+        "Error: --specs cannot be used with --command",
+    )
     result = runner.invoke(command, arguments)
     assert result.exit_code == 1
     assert "Error: cannot run /no/such/program: No such file or directory\n" in result.output

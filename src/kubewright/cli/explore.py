@@ -128,6 +128,15 @@ def explore_command(
     if command is not None:
         from .explore_program import explore_program
 
+        given = {
+            "MODULE:OPERATOR": operator,
+            "--faults": faults > 1,
+            "--specs": specs,
+            "--coverage": coverage,
+            "--upgrade-from": upgrade_from,
+        }
+        for name in (name for name, value in given.items() if value):
+            raise click.UsageError(f"{name} cannot be used with --command")
         with _Status() as status:
             report, code = explore_program(
                 command,

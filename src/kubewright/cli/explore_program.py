@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import signal
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from kubewright.explore.explorer import Progress
+    from kubewright.explore.exploration import Progress
     from kubewright.explore.foreign.replay import CommandToken
     from kubewright.explore.reports.model import ExplorationReport
 
@@ -25,7 +26,7 @@ def explore_program(
     scenario_files: Sequence[str],
     *,
     families: Sequence[str],
-    jobs: int,
+    jobs: int | None,
     runs: int,
     seconds: float,
     tolerances: Sequence[str],
@@ -70,7 +71,7 @@ def explore_program(
             options,
             scenarios,
             families=families or tuple(FAMILIES),
-            jobs=jobs,
+            jobs=jobs or os.cpu_count() or 1,
             runs=runs,
             seconds=seconds,
             stop=stop,

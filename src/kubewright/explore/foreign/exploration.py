@@ -15,12 +15,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kubewright.explore.explorer import Progress, key_of
+from kubewright.explore.exploration import Progress, ViolationKey, key_of
 from kubewright.explore.faults import Fault
 from kubewright.explore.final_state import differences
 from kubewright.explore.reports.exploration_report import scenario_file
 from kubewright.explore.reports.model import ExplorationReport, FamilyReport, ViolationReport
 from kubewright.explore.reports.run_report import describe_run
+from kubewright.explore.run_result import Finding
 
 from .families import FAMILIES, enumerate_faults, interleaved
 from .foreign_run import ForeignOptions, run_command
@@ -29,7 +30,6 @@ from .points import general_text
 from .replay import CommandToken, generated_test, replay_run, write_replay
 
 if TYPE_CHECKING:
-    from kubewright.explore.run_result import Finding
     from kubewright.explore.scenarios import Scenario
 
     from .result import ProgramRun
@@ -207,7 +207,7 @@ class _Session:
     scenario: Scenario
     reference: ProgramRun
     options: ForeignOptions
-    violations: dict[tuple[str, str], _Violation] = field(default_factory=dict)
+    violations: dict[ViolationKey, _Violation] = field(default_factory=dict)
     missed: list[Fault] = field(default_factory=list)
     done: int = 0
     total: int = 0
@@ -238,7 +238,7 @@ class _Session:
         if not run.is_complete:
             self.missed.append(fault)
         self.explorer.counts[family].runs += 1
-        keys = [key_of(each.name, general_text(each.message, run.generated)) for each in run.findings]
+        keys = [_key(each.name, general_text(each.message, run.generated)) for each in run.findings]
         new = [key for key in keys if key not in self.violations]
         confirmed: set[str] = set()
         if new:
@@ -267,7 +267,7 @@ class _Session:
         return await self.explorer.run(self.options, self.scenario, **values)
 
     def _is_known(self, name: str, message: str) -> bool:
-        return key_of(name, message) in self.violations
+        return _key(name, message) in self.violations
 
 
 async def explore_command(
@@ -339,6 +339,10 @@ async def explore_command(
         complete=explorer.is_complete,
         notes=explorer.notes,
     )
+
+
+def _key(name: str, message: str) -> ViolationKey:
+    return key_of(Finding(name, message))
 
 
 def _raise_first(error: BaseException | None) -> None:
