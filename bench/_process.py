@@ -64,10 +64,13 @@ class Process:
 class Server:
     """A server's process and a client of it."""
 
-    def __init__(self, process: Process, session: aiohttp.ClientSession, url: str) -> None:
+    def __init__(
+        self, process: Process, session: aiohttp.ClientSession, url: str, kubeconfig: str = ""
+    ) -> None:
         self.process = process
         self.session = session
         self.url = url
+        self.kubeconfig = kubeconfig
 
     async def request(
         self, method: str, path: str, body: Any = None, *, status: int = 200, headers: dict[str, str] = JSON

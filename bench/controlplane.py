@@ -80,7 +80,7 @@ async def control_plane(*options: str) -> AsyncIterator[tuple[Server, float, flo
                 Path(directory, name).write_bytes(base64.b64decode(user[f"{name}-data"]))
             context.load_cert_chain(Path(directory, "client-certificate"), Path(directory, "client-key"))
             async with session(context) as client:
-                yield Server(process, client, cluster["server"]), wall, cpu
+                yield Server(process, client, cluster["server"], str(kubeconfig)), wall, cpu
         finally:
             process.stop()
 

@@ -12,13 +12,20 @@ from kubewright.api import ObjectMeta, Unstructured
 from kubewright.api.codec import ObjectHeader, decoder
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.cache.indexes import by_field, by_function, by_label, by_owner
-from kubewright.cache.store import CacheEntry, ObjectKey, Store, metadata_only_bytes, strip_managed_fields
+from kubewright.cache.store import (
+    CacheEntry,
+    MemoryEntry,
+    ObjectKey,
+    Store,
+    metadata_only_bytes,
+    strip_managed_fields,
+)
 
 _read_header = decoder(ObjectHeader).decode
 
 
 def entry(obj: dict[str, Any], revision: int = 1) -> CacheEntry:
-    return CacheEntry(json.dumps(obj).encode(), revision, "uid")
+    return MemoryEntry(json.dumps(obj).encode(), revision, "uid")
 
 
 keys = st.builds(ObjectKey, st.sampled_from(["", "a", "b"]), st.sampled_from(["x", "y", "z"]))

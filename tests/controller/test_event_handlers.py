@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Awaitable, Iterable
 from typing import Any
 
-from kubewright.cache.store import CacheEntry, ObjectChange, ObjectKey
+from kubewright.cache.store import CacheEntry, MemoryEntry, ObjectChange, ObjectKey
 from kubewright.controller import Request, enqueue_mapped
 
 
 def change() -> ObjectChange:
-    old, new = (CacheEntry(raw=b"{}", revision=number, uid="u") for number in (1, 2))
+    old, new = (MemoryEntry(raw=b"{}", revision=number, uid="u") for number in (1, 2))
     return ObjectChange(ObjectKey("default", "a"), old, new)
 
 

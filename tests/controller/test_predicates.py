@@ -8,7 +8,7 @@ from kubewright.api.codec import encode
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import ObjectMeta, OwnerReference
-from kubewright.cache import CacheEntry, ObjectChange, ObjectKey
+from kubewright.cache import MemoryEntry, ObjectChange, ObjectKey
 from kubewright.controller import (
     Predicate,
     Request,
@@ -34,7 +34,7 @@ KEY = ObjectKey("shop", "a")
 
 def entry(revision=1, **metadata):
     obj = ConfigMap(metadata=ObjectMeta(name="a", namespace="shop", **metadata))
-    return CacheEntry(encode(obj), revision, "uid")
+    return MemoryEntry(encode(obj), revision, "uid")
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from .metrics import CacheCollector as CacheCollector
 from .reflector import ListerWatcher as ListerWatcher
 from .reflector import Reflector as Reflector
 from .store import CacheEntry as CacheEntry
+from .store import MemoryEntry as MemoryEntry
 from .store import ObjectChange as ObjectChange
 from .store import ObjectKey as ObjectKey
 from .store import Store as Store

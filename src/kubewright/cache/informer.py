@@ -34,7 +34,7 @@ from kubewright.client.backoff import Backoff
 from kubewright.client.listwatch.raw import RawEvent
 
 from .reflector import ListerWatcher, Reflector
-from .store import CacheEntry, ObjectChange, ObjectKey, Store, metadata_only_bytes, strip_managed_fields
+from .store import MemoryEntry, ObjectChange, ObjectKey, Store, metadata_only_bytes, strip_managed_fields
 
 logger = logging.getLogger(__name__)
 
@@ -73,17 +73,18 @@ class Informer:
         labels: Selector | None = None,
         filtered_by_fields: bool = False,
         transform: Transform | None = strip_managed_fields,
+        store: Store | None = None,
         rng: random.Random | None = None,
         stream_initial_events: bool = True,
     ) -> None:
-        """`sources` are by namespace; the key `""` stands for all namespaces."""
+        """`sources` are by namespace; the key `""` stands for all namespaces. `store` is an empty one."""
         self.gvk = gvk
         self.metadata_only = metadata_only
         self.labels = labels
         self.filtered_by_fields = filtered_by_fields
         self.own_writes: dict[int, None] = {}
         """Revisions of the last writes of this process."""
-        self.store = Store()
+        self.store = Store() if store is None else store
         self._transform = transform
         self._rng = rng
         self._stream_initial_events = stream_initial_events
@@ -341,7 +342,7 @@ class Informer:
         if revision:
             if known is not None and known.revision >= revision:
                 if self._upgrading and known.revision == revision:
-                    self.store.put(key, CacheEntry(self._transformed(raw, header), revision, uid))
+                    self.store.put(key, MemoryEntry(self._transformed(raw, header), revision, uid))
                 return
             if self._floors and self._floors.get(key, 0) >= revision:
                 return
@@ -351,7 +352,7 @@ class Informer:
             if known is not None and known.uid != uid:
                 self._remove(key, revision)
             return
-        entry = CacheEntry(self._transformed(raw, header), revision, uid)
+        entry = MemoryEntry(self._transformed(raw, header), revision, uid)
         self.store.put(key, entry)
         if self._expected:
             self._meet_expectation(key, revision, header.metadata.resource_version or "")
@@ -452,7 +453,7 @@ class Informer:
     def _forget_revisions(self, namespace: str) -> None:
         """Reset all revisions: the server has started a new history, nothing can be compared with it."""
         for key, entry in list(self.store.entries(namespace or None)):
-            self.store.put(key, CacheEntry(entry.raw, 0, entry.uid))
+            self.store.put(key, MemoryEntry(entry.raw, 0, entry.uid))
         self._deleted.clear()
         self._unseen_deletions.clear()
         self._floors.clear()

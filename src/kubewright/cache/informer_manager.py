@@ -40,6 +40,8 @@ class KindUsage:
     metadata_only: bool
     has_synced: bool
     revision: int
+    spilled_bytes: int = 0
+    """Size of the file that the objects are in; 0 if they are in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +256,7 @@ class InformerManager:
                 informer.metadata_only,
                 informer.has_synced,
                 informer.revision(),
+                informer.store.spilled_bytes,
             )
             for gvk, informer in self._informers.items()
         ]
@@ -303,6 +306,7 @@ class InformerManager:
             labels=parse_labels(options.labels),
             filtered_by_fields=parse_fields(options.fields) is not None,
             transform=options.stored_form,
+            store=options.create_store(),
             rng=self._rng,
         )
         for index in options.indexes:

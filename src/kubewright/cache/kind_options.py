@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +14,7 @@ from kubewright.client.selectors import Fields, Labels
 from .indexes import Index
 from .informer import Transform
 from .projection import project_to
-from .store import strip_managed_fields
+from .store import Store, strip_managed_fields
 
 RESTRICTED_KINDS: Final = (GroupKind("", "Secret"), GroupKind("", "ConfigMap"))
 """Kinds that are only cached cluster-wide if requested: they can be large and confidential."""
@@ -31,6 +32,8 @@ class KindOptions:
       be cached
     - `transform`: changes the bytes of each object before they are stored
     - `indexes`: indexes that exist from the start
+    - `spill`: keep the bytes of the objects in a temporary file in this directory instead of in memory;
+      `True` means the directory for temporary files (`TMPDIR`)
     """
 
     labels: Labels | None = None
@@ -40,6 +43,7 @@ class KindOptions:
     projection: type[msgspec.Struct] | None = None
     transform: Transform | None = strip_managed_fields
     indexes: tuple[Index, ...] = ()
+    spill: bool | str | os.PathLike[str] = False
 
     def __post_init__(self) -> None:
         if self.projection is not None and self.transform is not strip_managed_fields:
@@ -49,6 +53,14 @@ class KindOptions:
     def stored_form(self) -> Transform | None:
         """The function that is applied to the bytes of each object before they are stored."""
         return self.transform if self.projection is None else project_to(self.projection)
+
+    def create_store(self) -> Store:
+        """Return an empty store for the objects. Raises `CacheError` if its spill file cannot be created."""
+        if self.spill is False:
+            return Store()
+        from .spill import SpilledStore
+
+        return SpilledStore(None if self.spill is True else self.spill)
 
 
 __all__ = ["RESTRICTED_KINDS", "KindOptions"]

@@ -2,8 +2,8 @@
 
     REGISTRY.register(CacheCollector(cache))
 
-`kubewright_cache_objects`, `kubewright_cache_bytes` and `kubewright_cache_synced`, each by group, version and
-kind. They are computed when they are scraped.
+`kubewright_cache_objects`, `kubewright_cache_bytes`, `kubewright_cache_spilled_bytes` and
+`kubewright_cache_synced`, each by group, version and kind. They are computed when they are scraped.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ class CacheCollector:
 
         objects = GaugeMetricFamily("kubewright_cache_objects", "Cached objects by kind.", labels=_LABELS)
         size = GaugeMetricFamily("kubewright_cache_bytes", "Bytes of cached objects by kind.", labels=_LABELS)
+        spilled = GaugeMetricFamily(
+            "kubewright_cache_spilled_bytes", "Size of the spill file by kind.", labels=_LABELS
+        )
         synced = GaugeMetricFamily(
             "kubewright_cache_synced", "1 if the initial state has been received.", labels=_LABELS
         )
@@ -38,8 +41,9 @@ class CacheCollector:
             labels = (usage.gvk.group, usage.gvk.version, usage.gvk.kind)
             objects.add_metric(labels, usage.objects)
             size.add_metric(labels, usage.bytes)
+            spilled.add_metric(labels, usage.spilled_bytes)
             synced.add_metric(labels, float(usage.has_synced))
-        yield from (objects, size, synced)
+        yield from (objects, size, spilled, synced)
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Yield nothing, so that registration does not read the cache."""

@@ -32,11 +32,27 @@ class ObjectKey(NamedTuple):
 
 
 class CacheEntry(msgspec.Struct, gc=False, frozen=True, eq=False):
-    """One version of one object."""
+    """One version of one object. A store has entries in memory (`MemoryEntry`) or in a file."""
 
-    raw: bytes
-    revision: int
-    uid: str
+    @property
+    def raw(self) -> bytes:
+        """The object as the server has sent it, or as the transform of its kind has returned it."""
+        raise NotImplementedError
+
+    @property
+    def revision(self) -> int:
+        """The resource version as a number; 0 if it is not one."""
+        raise NotImplementedError
+
+    @property
+    def uid(self) -> str:
+        """The uid of the object."""
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        return len(self.raw)
 
     def header(self) -> ObjectHeader:
         """Decode apiVersion, kind and metadata only."""
@@ -45,6 +61,14 @@ class CacheEntry(msgspec.Struct, gc=False, frozen=True, eq=False):
     def decode(self, of: type[T]) -> T:
         """Decode a new object of this class; the caller owns it."""
         return decode(self.raw, of)
+
+
+class MemoryEntry(CacheEntry, gc=False, frozen=True, eq=False):
+    """An entry whose bytes are in memory."""
+
+    raw: bytes
+    revision: int
+    uid: str
 
 
 class _Labels(Struct):
@@ -89,6 +113,11 @@ class Store:
         self.bytes = 0
         """Total size of the stored objects."""
 
+    @property
+    def spilled_bytes(self) -> int:
+        """Size of the file that the objects are in; 0 if they are in memory."""
+        return 0
+
     def __len__(self) -> int:
         return sum(len(objects) for objects in self._namespaces.values())
 
@@ -115,7 +144,7 @@ class Store:
             objects = self._namespaces[namespace] = {}
         old = objects.get(key.name)
         objects[key.name] = entry
-        self.bytes += len(entry.raw) - (len(old.raw) if old is not None else 0)
+        self.bytes += entry.size - (old.size if old is not None else 0)
         for name in self._indexers:
             self._index(name, key, entry)
         return old
@@ -128,7 +157,7 @@ class Store:
             return None
         if not objects:
             del self._namespaces[key.namespace]
-        self.bytes -= len(old.raw)
+        self.bytes -= old.size
         for name in self._indexers:
             self._unindex(name, key)
         return old
