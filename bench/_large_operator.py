@@ -19,7 +19,6 @@ from typing import Any
 import msgspec
 import uvloop
 
-from bench import raise_gc_thresholds
 from kubewright.api import CustomResource, Spec, Status, resource
 from kubewright.api.errors import BadRequest
 from kubewright.api.objects import Struct
@@ -152,7 +151,7 @@ def _sample(informer: Informer) -> list[bytes]:
 async def main() -> None:
     """Run the phases."""
     case = msgspec.json.decode(sys.argv[1], type=Case)
-    raise_gc_thresholds()
+    gc.set_threshold(50_000, 20, 50)  # as in `kubewright run`
     phases = Phases()
     connect = PagesClient.connect if case.pages else Client.connect
     async with connect(case.kubeconfig, metrics=False) as client:

@@ -29,7 +29,7 @@ from typing import Any
 
 from bench import Benchmark
 from kubewright.api import CustomResource, GroupVersionKind, Spec, Unstructured
-from kubewright.cache import Cache, CachedClient, by_field, by_label
+from kubewright.cache import Cache, CachedClient, KindOptions, by_field, by_label
 from kubewright.client import Client, merge_patch
 
 WIDGET = GroupVersionKind("bench.example.dev", "v1", "Widget")
@@ -280,10 +280,10 @@ async def _print_growth(kubeconfig: str, ours: Cost) -> None:
         print("  targets: 0.50 s CPU, 75 MiB, 3.2 KB per object with indexes", flush=True)
 
 
-async def filled(kubeconfig: str) -> tuple[Cache, CachedClient]:
-    """A synced cache whose watch is stopped, to measure operations in memory."""
+async def filled(kubeconfig: str, *, spill: bool = False) -> tuple[Cache, CachedClient]:
+    """A synced cache whose watch is stopped, to measure operations in memory or on a file."""
     async with Client.connect(kubeconfig, metrics=False) as live:
-        cache = Cache(live)
+        cache = Cache(live, kinds={Widget: KindOptions(spill=spill)})
         cache.add_index(WIDGET, by_label("app"), by_field("spec.image"))
         await cache.start()
         client = CachedClient.from_client(live, cache)
@@ -300,6 +300,10 @@ def benchmarks() -> list[Benchmark]:
     with server() as kubeconfig:
         cpu = asyncio.run(compare(kubeconfig))
         cache, client = asyncio.run(filled(kubeconfig))
+        spilled, _ = asyncio.run(filled(kubeconfig, spill=True))
+
+    async def get_spilled() -> Widget:
+        return await spilled.get(Widget, "w-000100", namespace="load")
 
     async def get_typed() -> Widget:
         return await cache.get(Widget, "w-000100", namespace="load")
@@ -322,6 +326,7 @@ def benchmarks() -> list[Benchmark]:
             name=f"sync {OBJECTS:,} objects, a process", run=lambda: cpu, target_ms=500, self_timed=True
         ),
         Benchmark(name="cached get, typed", run=get_typed, target_us=25),
+        Benchmark(name="cached get, typed, spilled to disk", run=get_spilled, target_us=30),
         Benchmark(name="cached get, typed, through a client", run=get_client),
         Benchmark(name="cached get, unstructured", run=get_unstructured),
         Benchmark(name=f"indexed list, {OBJECTS // 1000} of {OBJECTS:,} typed", run=by_index),

@@ -22,7 +22,7 @@ import asyncio
 import logging
 import random
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -44,6 +44,8 @@ ResourceEventHandler = Callable[[ObjectChange], None]
 """Called synchronously for each change, in order. It must be fast: put the key in a queue."""
 Transform = Callable[[bytes, ObjectHeader], bytes]
 """Changes the bytes of an object before it is stored; removing unused fields saves memory."""
+SeenNames = dict[str, set[str]]
+"""Names by namespace. The strings are those of the store: keys of their own would double its memory peak."""
 
 MAX_UNSEEN_DELETIONS = 1024
 UNDELIVERED_SECONDS = 30.0
@@ -178,7 +180,7 @@ class Informer:
 
     def add_handler(self, handler: ResourceEventHandler) -> None:
         """Call `handler` for every change, beginning with all stored objects, immediately."""
-        for key, entry in list(self.store.entries()):
+        for key, entry in self.store.snapshot():
             self._call(handler, ObjectChange(key, None, entry, initial=True))
         self._handlers += (handler,)
 
@@ -190,7 +192,7 @@ class Informer:
 
     def resync(self) -> None:
         """Call every handler for every stored object, with the same entry as old and new."""
-        for key, entry in list(self.store.entries()):
+        for key, entry in self.store.snapshot():
             self._dispatch(ObjectChange(key, entry, entry, initial=True))
 
     @property
@@ -439,12 +441,12 @@ class Informer:
                 return True
         return False
 
-    def _forget_deletions(self, seen: set[ObjectKey], namespace: str, revision: int) -> None:
+    def _forget_deletions(self, seen: SeenNames, namespace: str, revision: int) -> None:
         """Forget deletions that a complete state of this revision confirms."""
         for uid, (key, known) in list(self._deleted.items()):
             if (
                 namespace in ("", key.namespace)
-                and key not in seen
+                and key.name not in seen.get(key.namespace, ())
                 and known is not None
                 and known <= revision
             ):
@@ -452,7 +454,7 @@ class Informer:
 
     def _forget_revisions(self, namespace: str) -> None:
         """Reset all revisions: the server has started a new history, nothing can be compared with it."""
-        for key, entry in list(self.store.entries(namespace or None)):
+        for key, entry in self.store.snapshot(namespace or None):
             self.store.put(key, MemoryEntry(entry.raw, 0, entry.uid))
         self._deleted.clear()
         self._unseen_deletions.clear()
@@ -475,7 +477,7 @@ class _NamespaceReflector:
         self.namespace = namespace
         self.revision = 0
         self._informer = informer
-        self._seen: set[ObjectKey] | None = None
+        self._seen: SeenNames | None = None
         self.reflector = Reflector(
             informer.gvk.kind,
             source,
@@ -488,27 +490,27 @@ class _NamespaceReflector:
 
     def begin(self) -> None:
         """Start to receive a complete state."""
-        self._seen = set()
+        self._seen = defaultdict(set)
 
     def initial(self, raw: bytes, header: ObjectHeader) -> None:
         """Receive one object of the state."""
         meta = header.metadata
         key = ObjectKey(meta.namespace or "", meta.name or "")
         assert self._seen is not None
-        self._seen.add(key)
+        self._seen[key.namespace].add(key.name)
         self._informer._put(key, raw, header, _number(meta.resource_version), initial=True)
 
     def replace(self, resource_version: str) -> bool:
         """The state is complete: remove objects that are not in it, unless they are newer."""
-        seen, self._seen = self._seen or set(), None
+        seen, self._seen = self._seen or {}, None
         revision = _number(resource_version)
         informer = self._informer
         if revision and revision < self.revision:
             informer._forget_revisions(self.namespace)
             self.revision = 0
             return False
-        for key, _ in list(informer.store.entries(self.namespace or None)):
-            if key not in seen:
+        for key, _ in informer.store.snapshot(self.namespace or None):
+            if key.name not in seen.get(key.namespace, ()):
                 informer._remove(key, revision)
         if informer._deleted:
             informer._forget_deletions(seen, self.namespace, revision)
@@ -522,11 +524,11 @@ class _NamespaceReflector:
         revision = _number(meta.resource_version)
         if event.type == "DELETED":
             if self._seen is not None:
-                self._seen.discard(key)
+                self._seen[key.namespace].discard(key.name)
             self._informer._remove(key, revision, meta.uid or "")
         else:
             if self._seen is not None:
-                self._seen.add(key)
+                self._seen[key.namespace].add(key.name)
             self._informer._put(key, event.raw, event.header, revision)
 
     def progress(self, resource_version: str) -> None:
