@@ -131,6 +131,12 @@ def _rss() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
+def _peak() -> int:
+    """The largest resident memory so far; `ru_maxrss` would include that of the parent process."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+
 def _options(case: Case) -> KindOptions:
     if case.spill:
         return KindOptions(spill=case.spill)
@@ -187,7 +193,7 @@ async def main() -> None:
                 await reached.wait()
             phases.end("reconcile")
             gc.collect()
-            phases.end("idle")
+            phases.end("idle", peak=_peak())
             sample = _sample(informer)
             phases.restart()
             for raw in sample:

@@ -64,12 +64,12 @@ def _cases(kubeconfig: str, size: str, directory: str) -> dict[str, Case]:
 
     cases = {
         "full objects": case(),
-        "the same, two indexes": case(indexes=True),
+        "with two indexes": case(indexes=True),
         "spilled to disk": case(spill=directory),
     }
     if size == "1 KB":
         cases |= {
-            "the same as full, listed in pages": case(pages=True),
+            "full objects, in pages": case(pages=True),
             "projection to one field": case(projection=True),
             "metadata only": case(metadata_only=True),
             "one of ten by label": case(labels="shard=0"),
@@ -118,10 +118,8 @@ async def _run(case: Case, server: Server) -> Cost:
     cpu: dict[str, float] = {}
     figures: dict[str, float] = {}
     served = 0.0
-    peak = 0
 
     async def phase(name: str) -> None:
-        nonlocal peak
         assert operator.stdout is not None
         line = await operator.stdout.readline()
         if not line:
@@ -129,7 +127,6 @@ async def _run(case: Case, server: Server) -> Cost:
         report = json.loads(line)
         assert report["phase"] == name, report
         cpu[name] = report["cpu"]
-        peak = max(peak, report["rss"])
         figures.update(report)
 
     try:
@@ -156,7 +153,7 @@ async def _run(case: Case, server: Server) -> Cost:
         int(figures["objects"]),
         int(figures["raw"]),
         rss,
-        peak,
+        int(figures["peak"]),
         cpu["json.loads"] / figures["share"] if figures["share"] else 0.0,
         served,
         cpu.get("events", 0.0) / EVENTS,
@@ -194,19 +191,18 @@ def _print(size: str, costs: dict[str, Cost], empty: Cost) -> None:
     print(
         f"large: an operator on {OBJECTS:,} custom resources of {full.raw / full.objects:,.0f} bytes ({size})"
     )
-    print(
-        f"  {'':<34} {'objects':>8} {'RSS':>7} {'per object':>11} {'overhead':>9} | {'start':>6} {'sync':>6} "
-        f"{'enqueue':>8} {'reconcile':>10} {'event':>7} | {'/json.loads':>11} {'server':>7}"
-    )
+    columns = ("objects", "RSS", "peak", "per object", "overhead", "start", "sync", "enqueue", "reconcile")
+    headings = "".join(f" {name:>10}" for name in (*columns, "event", "json.loads", "server"))
+    print(f"  {'':<26}{headings}")
     for name, cost in costs.items():
+        phases = "".join(f" {cost.cpu[each]:>8.2f} s" for each in ("start", "sync", "enqueue", "reconcile"))
         print(
-            f"  {name:<34} {cost.objects:>8,} {cost.rss / 1e6:>4.0f} MB "
-            f"{(cost.rss - empty.rss) / cost.objects:>9.0f} B {_overhead(cost, empty):>7.0f} B | "
-            f"{cost.cpu['start']:>4.2f} s {cost.cpu['sync']:>4.2f} s {cost.cpu['enqueue']:>6.2f} s "
-            f"{cost.cpu['reconcile']:>8.2f} s {cost.event * 1e6:>4.0f} us | "
-            f"{cost.synced / cost.loads:>10.2f}x {cost.server:>5.2f} s"
+            f"  {name:<26} {cost.objects:>10,} {cost.rss / 1e6:>7.0f} MB {cost.peak / 1e6:>7.0f} MB "
+            f"{(cost.rss - empty.rss) / cost.objects:>8.0f} B {_overhead(cost, empty):>8.0f} B{phases} "
+            f"{cost.event * 1e6:>7.0f} us {cost.loads:>8.2f} s {cost.server:>8.2f} s"
         )
-    print(f"  without objects: {empty.rss / 1e6:.0f} MB", flush=True)
+    ratio = full.synced / full.loads
+    print(f"  without objects {empty.rss / 1e6:.0f} MB; CPU to synced is {ratio:.1f}x json.loads", flush=True)
 
 
 @cache

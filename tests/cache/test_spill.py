@@ -25,7 +25,7 @@ from kubewright.api.core.v1 import ConfigMap
 from kubewright.cache import Cache, CachedClient, CacheError, KindOptions, by_field, by_label
 from kubewright.cache import spill as spill_module
 from kubewright.cache.indexes import by_function
-from kubewright.cache.spill import SpilledEntry, SpilledStore, SpillFile
+from kubewright.cache.spill import SpilledEntry, SpilledStore, SpillFile, filesystem_of
 from kubewright.cache.store import CacheEntry, MemoryEntry, ObjectKey, Store
 from kubewright.client import merge_patch
 from kubewright.testing import fake_time, run_operator, start_test_server
@@ -246,8 +246,9 @@ def small_files() -> Iterator[None]:
 def test_objects_are_stored_in_memory_when_the_disk_is_full(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO)
     store = SpilledStore(tmp_path)
+    caplog.set_level(logging.INFO)
+    caplog.clear()
     for number in range(100):
         store.put(ObjectKey("", f"n{number}"), entry({"number": number, "text": "x" * 1500}))
     places = [isinstance(found, SpilledEntry) for _, found in store.entries()]
@@ -296,3 +297,13 @@ def test_entries_are_freed_in_other_threads(tmp_path: Path) -> None:
     thread.join()
     store.put(KEY, entry({"text": "y" * 100}))
     assert store.spilled_bytes == 128
+
+
+def test_a_directory_in_memory_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    directory = Path("/dev/shm")
+    if not directory.is_dir() or filesystem_of(directory) != "tmpfs":
+        pytest.skip("needs /dev/shm as tmpfs")
+    SpilledStore(directory)
+    assert [record.getMessage() for record in caplog.records] == [
+        "spill directory is in memory, spilled objects save none"
+    ]

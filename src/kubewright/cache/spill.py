@@ -42,6 +42,7 @@ _ALIGNMENT = 64
 _SIZE_BITS = 27
 """A location is the number of a 64-byte unit of the file and, in the lower bits, the size of the object."""
 _SIZE_MASK = (1 << _SIZE_BITS) - 1
+_FILESYSTEMS_IN_MEMORY = ("tmpfs", "ramfs")
 
 
 class SpillFile:
@@ -121,6 +122,20 @@ def _block_size(size: int) -> int:
     return max(1, -(-size // step)) * step
 
 
+def filesystem_of(directory: str | os.PathLike[str]) -> str:
+    """Return the type of the file system of a directory, such as `ext4`; empty if it is not known."""
+    device = os.stat(directory).st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text()
+    except OSError:
+        return ""
+    for fields in map(str.split, mounts.splitlines()):
+        if fields[2] == number:
+            return fields[fields.index("-") + 1]
+    return ""
+
+
 class SpilledEntry(CacheEntry, gc=False, frozen=True, eq=False):
     """An entry whose bytes are in a file."""
 
@@ -165,6 +180,12 @@ class SpilledStore(Store):
                 f"cannot create a spill file in {shown}: {error.strerror or error}; "
                 "choose a writable directory with KindOptions(spill=...)"
             ) from error
+        directory = self._directory or tempfile.gettempdir()
+        if (filesystem := filesystem_of(directory)) in _FILESYSTEMS_IN_MEMORY:
+            logger.warning(
+                "spill directory is in memory, spilled objects save none",
+                extra={"directory": str(directory), "filesystem": filesystem},
+            )
         self._to_move: Iterator[ObjectKey] | None = None
         """Objects that may still be in an earlier file."""
         self._is_failing = False
