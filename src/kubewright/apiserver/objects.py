@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -18,6 +19,12 @@ def current_timestamp() -> str:
     if _current_second[0] != seconds:
         _current_second = (seconds, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)))
     return _current_second[1]
+
+
+def new_uid() -> str:
+    """Return a random UUID; several times faster than `str(uuid.uuid4())`."""
+    text = os.urandom(16).hex()
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{'89ab'[int(text[16], 16) & 3]}{text[17:20]}-{text[20:]}"
 
 
 def deep_copy(value: Any) -> Any:

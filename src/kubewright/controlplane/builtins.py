@@ -131,11 +131,13 @@ class _Lazy:
 
     def __get__(self, instance: Any, owner: type) -> Any:
         values = instance.lazy_values
-        if not getattr(instance, "ready", False):
-            return values
-        if self._name not in values:
-            values[self._name] = self._compute(instance)
-        return values[self._name]
+        try:
+            return values[self._name]
+        except KeyError:
+            if not getattr(instance, "ready", False):
+                return values
+            value = values[self._name] = self._compute(instance)
+            return value
 
     def __set__(self, instance: Any, value: Any) -> None:
         if getattr(instance, "ready", False):

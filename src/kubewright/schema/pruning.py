@@ -55,9 +55,12 @@ def _prune(value: Any, node: Node | None, resource: bool, path: str, unknown: li
                     _below(path, name, item),
                     unknown,
                 )
-        for name in dropped:
-            del value[name]
-        _report(unknown, path, dropped if path else [name for name in dropped if name not in _META_FIELDS])
+        if dropped:
+            for name in dropped:
+                del value[name]
+            _report(
+                unknown, path, dropped if path else [name for name in dropped if name not in _META_FIELDS]
+            )
     elif type(value) is list:
         items = node.items if node is not None else None
         if items is None and node is not None and node.preserve_unknown:

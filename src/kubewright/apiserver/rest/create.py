@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import uuid
 from datetime import UTC, datetime
 
 from kubewright.api.errors import APIError, already_exists, conflict, generate_name_conflict
@@ -15,7 +14,7 @@ from kubewright.apiserver.admission import AdmissionAttributes
 from kubewright.apiserver.encoding.request_body import check_namespace
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.http.request_info import RequestInfo
-from kubewright.apiserver.objects import Object, current_timestamp, deep_copy
+from kubewright.apiserver.objects import Object, current_timestamp, deep_copy, new_uid
 from kubewright.apiserver.strategy import Operation
 from kubewright.schema.validation.metadata import validate_metadata
 from kubewright.storage.contract import KeyExists, KeyValue
@@ -138,7 +137,7 @@ class Creator(ObjectWriter):
         if prefix:
             metadata["name"] = generate_name(prefix)
         op.name = metadata.get("name") or ""
-        metadata["uid"] = str(uuid.uuid4())
+        metadata["uid"] = new_uid()
         metadata["creationTimestamp"] = current_timestamp()
         return prefix
 
