@@ -12,6 +12,7 @@ import pytest
 from tests.workloads.nodes.simulated_cluster import SimulatedCluster, start_cluster
 
 from kubewright.api.errors import APIError, BadRequest
+from kubewright.client.rest.request import APIRequest
 from kubewright.client.streams.exec import ExecError
 from kubewright.workloads.nodes import ExecOutput, ExecRequest
 from kubewright.workloads.nodes.runtime import ByteStream
@@ -156,6 +157,57 @@ async def test_port_forward_to_a_function_and_to_a_local_port(cluster: Simulated
             assert await reader.readline() == expected
             writer.close()
     local.close()
+
+
+POD = "/api/v1/namespaces/default/pods/web"
+
+
+async def test_ports_of_one_query_parameter(cluster: SimulatedCluster) -> None:
+    """The generated clients join the ports with commas."""
+
+    async def shout(stream: ByteStream) -> None:
+        await stream.send((await stream.receive()).upper())
+
+    cluster.nodes.pods.on_port_forward("web", shout)
+    request = APIRequest("connect", "GET", f"{POD}/portforward", "ports=80,81")
+    socket = await cluster.client.rest.open_websocket(request, ("v4.channel.k8s.io",))
+    async with asyncio.timeout(10):
+        starts = [await socket.receive() for _ in range(4)]
+        assert starts == [b"\x00P\x00", b"\x01P\x00", b"\x02Q\x00", b"\x03Q\x00"]
+        await socket.send(b"\x02hello")
+        assert await socket.receive() == b"\x02HELLO"
+    await socket.close()
+    for text, reason in (("x", "invalid syntax"), ("", "invalid syntax"), ("70000", "value out of range")):
+        request = APIRequest("connect", "GET", f"{POD}/portforward", f"ports=80,{text}")
+        with pytest.raises(BadRequest, match=f'ParseUint: parsing "{text}": {reason}'):
+            await cluster.client.rest.open_websocket(request, ("v4.channel.k8s.io",))
+
+
+async def test_booleans_of_the_query(cluster: SimulatedCluster) -> None:
+    """Only `false` and `0` are false, in upper or lower case."""
+    request = APIRequest(
+        "connect", "GET", f"{POD}/exec", "command=echo&command=hi&stdout=True&stderr=False&tty=0"
+    )
+    socket = await cluster.client.rest.open_websocket(request, ("v4.channel.k8s.io",))
+    async with asyncio.timeout(10):
+        assert await socket.receive() == b"\x01hi\n"
+    await socket.close()
+    response = await cluster.client.rest.send(
+        APIRequest("get", "GET", f"{POD}/log", "timestamps=True&tailLines=1&previous=FALSE")
+    )
+    assert response.body.endswith(b"Z three\n")
+
+
+async def test_log_options_are_checked_before_the_pod_is_read(cluster: SimulatedCluster) -> None:
+    for query, message in (
+        ("tailLines=abc", 'strconv.ParseInt: parsing "abc": invalid syntax'),
+        ("limitBytes=", 'strconv.ParseInt: parsing "": invalid syntax'),
+        ("sinceTime=x", 'parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006"'),
+        ("tailLines=-1", "tailLines: Invalid value: -1: must be greater than or equal to 0"),
+    ):
+        with pytest.raises(APIError) as caught:
+            await cluster.client.rest.send(APIRequest("get", "GET", f"{POD}-missing/log", query))
+        assert message in str(caught.value)
 
 
 async def test_kubelet_requires_permission(cluster: SimulatedCluster) -> None:

@@ -59,6 +59,11 @@ class Query:
         """Return all values."""
         return self.values.get(name, []) if self.raw else []
 
+    def is_true(self, name: str) -> bool:
+        """Read a boolean: absent, `0` and `false` are false, any other value (also an empty one) is true."""
+        found = self.all(name)
+        return bool(found) and found[0].lower() not in ("false", "0")
+
     def __contains__(self, name: str) -> bool:
         return bool(self.raw) and name in self.values
 

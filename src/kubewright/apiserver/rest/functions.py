@@ -349,11 +349,11 @@ def _connect_options(declared: Subresource, call: SubresourceRequest) -> Object:
             path = f"/{call.path}" if call.path else ""
             value: Any = f"{path}/" if call.request.path.endswith("/") and not path.endswith("/") else path
         elif type_ == "boolean":
-            value = bool(values) and values[0].lower() not in ("false", "0")
+            value = call.request.query.is_true(name)
         elif type_ == "strings":
             value = list(values)
         elif type_ == "integers":
-            value = [_integer(text) for text in values]
+            value = [_port_number(text) for each in values for text in each.split(",")]
         else:
             value = values[0] if values else ""
         if value:
@@ -361,11 +361,13 @@ def _connect_options(declared: Subresource, call: SubresourceRequest) -> Object:
     return options
 
 
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+def _port_number(text: str) -> int:
+    reason = "" if text.isascii() and text.isdecimal() else "invalid syntax"
+    if not reason and int(text) > 0xFFFF:
+        reason = "value out of range"
+    if reason:
+        raise BadRequest(f'cannot convert to []int32: strconv.ParseUint: parsing "{text}": {reason}')
+    return int(text)
 
 
 async def _encode_events(

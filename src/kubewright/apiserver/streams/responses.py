@@ -50,7 +50,7 @@ class ProcessOptions:
     @classmethod
     def of(cls, query: Query) -> ProcessOptions:
         """Parse the query of a request; raises `BadRequest` if it requests no stream."""
-        flags = {name: query.get(name) in ("true", "1") for name in ("stdin", "stdout", "stderr", "tty")}
+        flags = {name: query.is_true(name) for name in ("stdin", "stdout", "stderr", "tty")}
         if not any(flags[name] for name in ("stdin", "stdout", "stderr")):
             raise BadRequest("you must specify at least 1 of stdin, stdout, stderr")
         return cls(tuple(query.all("command")), query.get("container"), **flags)

@@ -185,7 +185,7 @@ class KubeletServer:
         self, request: web.BaseRequest, query: Query, namespace: str, pod: str, container: str
     ) -> web.StreamResponse:
         _, state = self._find(namespace, pod, container)
-        previous = query.get("previous") == "true"
+        previous = query.is_true("previous")
         run = state.previous_run if previous else state.run
         if run is None:
             if previous:
@@ -210,10 +210,10 @@ class KubeletServer:
         if query.get("sinceSeconds"):
             since = self._nodes.clock.date() - timedelta(seconds=int(query.get("sinceSeconds")))
         return LogOptions(
-            follow=query.get("follow") == "true",
+            follow=query.is_true("follow"),
             tail_lines=int(query.get("tailLines")) if query.get("tailLines") else None,
             since=since,
-            timestamps=query.get("timestamps") == "true",
+            timestamps=query.is_true("timestamps"),
             limit_bytes=int(query.get("limitBytes")) if query.get("limitBytes") else None,
             stream=query.get("stream") or "All",
         )
@@ -335,7 +335,7 @@ def _required(node: NodeState | None) -> NodeState:
 def _flag(query: Query, name: str) -> bool:
     """Read a flag: kubelets name them `input`, `output` and `error`, with the value 1."""
     legacy = {"stdin": "input", "stdout": "output", "stderr": "error"}.get(name, name)
-    return query.get(name) in ("true", "1") or query.get(legacy) in ("true", "1")
+    return query.is_true(name) or query.is_true(legacy)
 
 
 def _json(body: Object) -> web.Response:

@@ -17,10 +17,12 @@ from kubewright.api.errors import (
 )
 from kubewright.api.field_errors import FieldError, aggregate
 from kubewright.api.gvk import GroupResource, GroupVersionKind
+from kubewright.api.rfc3339 import TimeError, parse_layout
 from kubewright.api.times import format_time, now
 from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
 from kubewright.apiserver.http.messages import HTTPResponse
 from kubewright.apiserver.objects import Object
+from kubewright.apiserver.rest.options import integer
 from kubewright.apiserver.rest.store import ResourceStore
 from kubewright.apiserver.subresource import ConnectFieldType, Subresource, SubresourceRequest
 from kubewright.controlplane.kinds.core.podspec.template import matches
@@ -245,13 +247,13 @@ def _budget_cause(text: str, retry: int = 0) -> Object:
 
 
 async def _logs(request: SubresourceRequest) -> HTTPResponse:
-    pod = await request.get()
     errors = _log_option_errors(request)
     if errors:
         from kubewright.api.errors import invalid
         from kubewright.api.gvk import GroupKind
 
         raise invalid(GroupKind("", "PodLogOptions"), request.name, errors)
+    pod = await request.get()
     container = _chosen_container(pod, request.request.query.get("container") or "")
     node = (pod.get("spec") or {}).get("nodeName")
     if not node:
@@ -259,7 +261,9 @@ async def _logs(request: SubresourceRequest) -> HTTPResponse:
     from kubewright.controlplane.kubelets import check_log_response, forward_to_node, pod_path
 
     path = pod_path("containerLogs", request.namespace, request.name, container)
-    query = [(name, value) for name in _LOG_OPTIONS if (value := request.request.query.get(name))]
+    given = request.request.query
+    query = [(name, "true") for name in _LOG_FLAGS if given.is_true(name)]
+    query += [(name, value) for name in _LOG_VALUES if (value := given.get(name))]
     response = await check_log_response(await forward_to_node(request, node, path, query, upgrade=False))
     response.content_type = "text/plain"
     if request.request.headers.get("Upgrade", "").lower() == "websocket":
@@ -269,30 +273,30 @@ async def _logs(request: SubresourceRequest) -> HTTPResponse:
     return response
 
 
-_LOG_OPTIONS = (
-    "follow",
-    "previous",
-    "sinceSeconds",
-    "sinceTime",
-    "timestamps",
-    "tailLines",
-    "limitBytes",
-    "stream",
-)
+_LOG_FLAGS = ("follow", "previous", "timestamps")
+_LOG_VALUES = ("sinceSeconds", "sinceTime", "tailLines", "limitBytes", "stream")
 
 
 def _log_option_errors(request: SubresourceRequest) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if request.request.query.get("sinceSeconds") and request.request.query.get("sinceTime"):
+    """Decode and validate the options of logs, which comes before the pod is read."""
+    query, errors = request.request.query, list[FieldError]()
+    numbers = {field: integer(query.get(field)) for field in _LOG_MINIMUMS if field in query}
+    if since := query.get("sinceTime"):
+        try:
+            parse_layout(since)
+        except TimeError as error:
+            raise BadRequest(str(error)) from None
+    if "sinceSeconds" in query and query.get("sinceTime"):
         return [fe.forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified")]
-    for field, least in (("tailLines", 0), ("limitBytes", 1), ("sinceSeconds", 1)):
-        text = request.request.query.get(field)
-        if text:
-            number = int(text) if text.lstrip("-").isdigit() else 0
-            if number < least:
-                word = "must be greater than 0" if least else "must be greater than or equal to 0"
-                errors.append(fe.invalid(field, number, word))
+    for field, number in numbers.items():
+        least = _LOG_MINIMUMS[field]
+        if number < least:
+            word = "must be greater than 0" if least else "must be greater than or equal to 0"
+            errors.append(fe.invalid(field, number, word))
     return errors
+
+
+_LOG_MINIMUMS = {"tailLines": 0, "limitBytes": 1, "sinceSeconds": 1}
 
 
 def _chosen_container(pod: Object, wanted: str) -> str:
@@ -339,7 +343,7 @@ async def _stream(request: SubresourceRequest) -> HTTPResponse:
     kind = "portForward" if request.subresource == "portforward" else request.subresource
     options = [("command", value) for value in query.all("command")]
     options += [("port", value) for value in query.all("ports")]
-    options += [(name, "1") for field, name in _KUBELET_FLAGS if query.get(field) in ("true", "1")]
+    options += [(name, "1") for field, name in _KUBELET_FLAGS if query.is_true(field)]
     path = pod_path(kind, request.namespace, request.name, container)
     return await forward_to_node(request, node, path, options)
 
