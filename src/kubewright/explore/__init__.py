@@ -25,6 +25,7 @@ Runs:
 - `cluster`: `SimulatedCluster`, the control plane and the processes of the operator
 - `processes`, `factories`: processes of the operator, and a new operator for each of them
 - `programs`: `WorkloadControllers` and `ControlPlaneControllers`, controllers as programs to explore
+- `definition_finalizer`: `DefinitionFinalizer`, the deletion of CustomResourceDefinitions as a program
 - `replica`: the API server as the controllers of a control plane see it in a process of their own
 - `transport`, `streams`, `local_webhooks`: requests, watches and webhook calls, where faults are injected
 - `external`: `ExternalFake`, a system outside of the cluster with the same fault points

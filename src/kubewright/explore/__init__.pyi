@@ -1,3 +1,4 @@
+from .definition_finalizer import DefinitionFinalizer as DefinitionFinalizer
 from .exploration import Budget as Budget
 from .exploration import Exploration as Exploration
 from .exploration import Violation as Violation

@@ -13,7 +13,14 @@ import sys
 from tests.explore.controllers import all_explored
 
 from kubewright.explore import explore, run_once
+from kubewright.explore.exploration import Progress
 from kubewright.explore.testing import describe
+
+
+def show(progress: Progress) -> None:
+    """Print how many runs are done."""
+    if progress.done % 20 == 0:
+        print(f"{progress.scenario}: {progress.done}/{progress.total}", end="\r", file=sys.stderr)
 
 
 def main() -> int:
@@ -34,7 +41,9 @@ def main() -> int:
             continue
         run_once(each.factory, each.scenario)  # forked runs inherit what it imports
         families = arguments.family or each.families
-        result = explore(each.factory, [each.scenario], families=families, jobs=arguments.jobs)
+        result = explore(
+            each.factory, [each.scenario], families=families, jobs=arguments.jobs, on_progress=show
+        )
         points = sum(next(iter(result.references.values())).trace.counts.values()) if result.references else 0
         print(
             f"| {each.name} | {points} | {result.runs} | {len(result.violations)} "

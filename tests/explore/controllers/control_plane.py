@@ -9,6 +9,7 @@ from tests.explore.controllers.table import FAMILIES, Explored
 from kubewright.explore import (
     ClusterState,
     ControlPlaneControllers,
+    DefinitionFinalizer,
     Steps,
     always,
     at_end,
@@ -187,6 +188,26 @@ async def definition_with_dependents(steps: Steps) -> None:
     await steps.advance(5)
     await steps.delete("CustomResourceDefinition", "widgets.example.com")
     await steps.wait("ConfigMap", "part", absent=True)
+
+
+@always
+def definition_is_deleted_last(state: ClusterState) -> str | None:
+    """No instance exists without its definition."""
+    exists = any(each.name == "widgets.example.com" for each in state.baseline.values())
+    left = state.of_kind("Widget.example.com")
+    return f"{left[0]} exists without its definition" if left and not exists else None
+
+
+@scenario(setup=[WIDGETS], invariants=[definition_is_deleted_last], quiet_seconds=10)
+async def definition_deletion(steps: Steps) -> None:
+    """An instance with a finalizer delays the deletion of the definition."""
+    await steps.apply(widget("a"))
+    await steps.apply(widget("held", finalizers=["example.com/hold"]))
+    await steps.advance(5)
+    await steps.delete("CustomResourceDefinition", "widgets.example.com")
+    await steps.advance(5)
+    await steps.patch("Widget", "held", {"metadata": {"finalizers": None}})
+    await steps.wait("CustomResourceDefinition", "widgets.example.com", absent=True)
 
 
 @always
@@ -444,6 +465,7 @@ def explored() -> list[Explored]:
             definition_with_dependents,
             tuple(each for each in FAMILIES if each not in ("crash", "unobserved")),
         ),
+        Explored("deletion of definitions", DefinitionFinalizer, definition_deletion),
         Explored("namespaces", namespaces, namespace_deletion),
         Explored("namespaces, finalizer", namespaces, namespace_deletion_with_finalizer),
         Explored(

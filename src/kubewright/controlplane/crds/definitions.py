@@ -80,6 +80,8 @@ class CustomResourceDefinitions:
         self._adopting: set[asyncio.Task[None]] = set()
         """Tasks that serve what another process has written."""
         self._finalizing: set[str] = set()
+        self.deletes_instances = True
+        """Whether this server deletes the instances of definitions that are being deleted, as each does."""
         store.resource.strategy = DefinitionStrategy(self)
         store.resource.hashed_group_version = "apiextensions.k8s.io/v1beta1"
 
@@ -314,7 +316,8 @@ class CustomResourceDefinitions:
         metadata = crd["metadata"]
         name = metadata["name"]
         if (
-            "deletionTimestamp" in metadata
+            self.deletes_instances
+            and "deletionTimestamp" in metadata
             and CLEANUP in (metadata.get("finalizers") or ())
             and name not in self._finalizing
         ):

@@ -1,0 +1,154 @@
+"""`DefinitionFinalizer`: the deletion of CustomResourceDefinitions as a program to explore.
+
+Every API server deletes the instances of a definition that is being deleted, and then the definition
+(`kubewright.controlplane.crds.finalization`). The program does it in a process of its own, with the code of
+the control plane, which leaves it to the program meanwhile. Its writes do not pass the request pipeline: an
+update of the status of a definition and the deletion of an instance are points, nevertheless.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from multidict import CIMultiDict
+
+from kubewright.client.errors import ConnectionFailed
+from kubewright.client.transport.interface import APIResponse
+from kubewright.controlplane.crds.definitions import CONTROLLER, GROUP, PLURAL, CustomResourceDefinitions
+from kubewright.controlplane.crds.name_index import NameIndex
+from kubewright.controlplane.informers import Informers
+from kubewright.controlplane.loopback_client import error_of
+from kubewright.storage.contract import StorageError
+
+from .replica import ReplicaDispatcher, ReplicaServer, ReplicaStore
+from .transport import OperatorTransport
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.rest.options import DeletionOptions
+    from kubewright.apiserver.strategy import Operation
+    from kubewright.client import Client
+    from kubewright.controlplane.crds.conditions import Definition
+
+    from .processes import OperatorProcess
+
+T = TypeVar("T")
+
+
+class DefinitionFinalizer:
+    """Deletes the instances of definitions that are being deleted."""
+
+    name = "definition-finalizer"
+    controllers: frozenset[str] = frozenset()
+
+    async def run(self, client: Client, stop: asyncio.Event) -> None:
+        """Run until `stop` is set."""
+        from .loop import PROCESS
+        from .processes import OperatorProcess
+
+        process = PROCESS.get()
+        assert isinstance(process, OperatorProcess), "the program runs in a simulated process"
+        process.cluster.plane.definitions.deletes_instances = False
+        dispatcher = ReplicaDispatcher(process)
+        server: Any = ReplicaServer(process, dispatcher, lists=False)
+        dispatcher.informers = informers = Informers(server)
+        await dispatcher.start()
+        definitions = ReplicaDefinitions(process, ReplicaServer(process, dispatcher), informers)
+        await definitions.start()
+        await stop.wait()
+        await dispatcher.stop()
+
+
+class ReplicaDefinitions(CustomResourceDefinitions):
+    """The definitions as one process sees them. It serves no requests: another replica does."""
+
+    def __init__(self, process: OperatorProcess, server: ReplicaServer, informers: Informers) -> None:
+        self._process = process
+        self._replica = server
+        self._plane = process.cluster.plane.definitions
+        self.informers = informers
+        self.store = self._plane.store
+        self._version = self.store.resource.versions[0]
+        self._known = {}
+        self._names = NameIndex()
+        self._served = {}
+        self._tasks = set()
+        self._adopting = set()
+        self._finalizing = set()
+        self.deletes_instances = True
+
+    async def start(self) -> None:
+        """Continue interrupted deletions, and begin with new ones."""
+        found, _ = await self.store.list_objects(self._version)
+        for crd in found:
+            self._remember(crd)
+            self._finish_deletion(crd)
+        self.informers.add_handler(GROUP, PLURAL, self._definition_changed, needs="metadata")
+
+    async def _review(self, name: str) -> None:
+        """Do nothing: the other replica writes the conditions."""
+
+    def store_of(self, name: str) -> Any:
+        """Return the store of a definition's instances while it is served."""
+        found = self._plane.store_of(name)
+        if found is None:
+            return None
+        return _InstanceStore(self._process, self._replica, found)
+
+    async def write_status(self, name: str, change: Callable[[Definition], None]) -> Definition | None:
+        """Update a definition; a point."""
+        return await _run_write(
+            self._process,
+            "PUT",
+            f"/apis/{GROUP}/v1/{PLURAL}/{name}/status",
+            lambda: self._plane.write_status(name, change),
+        )
+
+
+class _InstanceStore(ReplicaStore):
+    """The store of the instances of a definition, whose deletions are points."""
+
+    def __init__(self, process: OperatorProcess, server: ReplicaServer, store: Any) -> None:
+        super().__init__(server, store)
+        self.deleter = SimpleNamespace(delete=self._delete)
+        self._process = process
+
+    async def _delete(self, op: Operation, options: DeletionOptions, *, admit: bool) -> Any:
+        resource = op.resource
+        where = f"namespaces/{op.namespace}/" if op.namespace else ""
+        return await _run_write(
+            self._process,
+            "DELETE",
+            f"/apis/{resource.group}/{resource.storage_version}/{where}{resource.plural}/{op.name}",
+            lambda: self.store.deleter.delete(op, options, admit=admit),
+        )
+
+
+async def _run_write(
+    process: OperatorProcess, method: str, path: str, operation: Callable[[], Awaitable[T]]
+) -> T:
+    """Run an operation of the control plane as a write, with the fault that is planned for it."""
+    results: list[T] = []
+
+    async def send(*arguments: object) -> APIResponse:
+        results.append(await operation())
+        written = results[0]
+        metadata = written.get("metadata") if isinstance(written, dict) else None
+        body = {"metadata": {"resourceVersion": (metadata or {}).get("resourceVersion", "")}}
+        return APIResponse(200, CIMultiDict(), msgspec.json.encode(body))
+
+    transport = OperatorTransport(process, CONTROLLER)
+    transport._server = SimpleNamespace(send=send)  # type: ignore[assignment]
+    try:
+        response = await transport.send(method, path)
+    except ConnectionFailed as error:
+        raise StorageError(str(error)) from error
+    if response.status >= 400:
+        raise error_of(response.status, response.body)
+    return results[0]
+
+
+__all__ = ["DefinitionFinalizer"]
