@@ -428,7 +428,7 @@ async def ephemeral_volume(steps: Steps) -> None:
 # Nodes
 
 
-@scenario(controllers=True, nodes=2, quiet_seconds=60)
+@scenario(controllers=True, nodes=1, quiet_seconds=20)
 async def node_without_kubelet(steps: Steps) -> None:
     """A node without heartbeats becomes unknown and gets taints; its pod is evicted; the node is deleted."""
     await steps.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "dead"}})
