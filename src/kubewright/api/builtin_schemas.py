@@ -17,7 +17,7 @@ Extensions of OpenAPI:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -53,6 +53,7 @@ def module_of(gvk: GroupVersionKind) -> str:
     return f"{__package__}.{'resources' if group == 'resource' else group}.{gvk.version}"
 
 
+@lru_cache(maxsize=1024)
 def definition_name(gvk: GroupVersionKind) -> str:
     """Return the OpenAPI definition name of a built-in kind."""
     if (

@@ -363,6 +363,8 @@ def validate_notes(metadata: dict[str, Any], path: str) -> list[FieldError]:
 
 def field_manager_errors(manager: str, path: str) -> list[FieldError]:
     """Return the errors of a field manager name: too long, or not printable."""
+    if manager.isascii() and manager.isprintable() and len(manager) <= _MAX_MANAGER:
+        return []
     errors = [fe.too_long(path, _MAX_MANAGER)] if len(manager.encode()) > _MAX_MANAGER else []
     position = 0
     for char in manager:
