@@ -1,7 +1,8 @@
 """Bootstrap objects: namespaces, RBAC, priority classes, flow control and the API server's own service.
 
 Missing objects are created directly in storage, without validation, to keep the start cheap. Their fields are
-managed by `kube-apiserver`. Existing objects are not changed, except the endpoints of the server itself.
+managed by `kube-apiserver`. Existing objects are not changed, except the endpoints of the server itself, and
+roles and flow control that an older version has written (`bootstrap_updates`).
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from typing import Any
 from kubewright.apiserver.objects import current_timestamp
 from kubewright.apiserver.rest.store import ResourceStore
 from kubewright.apiserver.server import APIServer
-from kubewright.storage.contract import KeyExists, RevisionMismatch, StorageError
+from kubewright.storage.contract import KeyExists, KeyValue, RevisionMismatch, StorageError
 
 from . import bootstrap_roles
 from .bootstrap_fields import managed_fields
 from .bootstrap_roles import RBAC
+from .bootstrap_updates import Merge, merge_flow_spec, merge_role
 
 logger = logging.getLogger("kubewright.controlplane")
 
@@ -33,12 +35,17 @@ FLOW_FIELD_MANAGER = "api-priority-and-fairness-config-producer-v1"
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
-async def write_missing(server: APIServer, group: str, plural: str, objects: Iterable[Object]) -> None:
-    """Create the objects that do not exist. They have no type, uid and creation time yet."""
+async def write_missing(
+    server: APIServer, group: str, plural: str, objects: Iterable[Object], *, merge: Merge | None = None
+) -> None:
+    """Create the objects that do not exist. They have no type, uid and creation time yet.
+
+    `merge` changes existing ones.
+    """
     store = server.store(group, plural)
     if store is None:
         return
-    present = {item.key for item in (await store.storage.list(store.prefix)).items}
+    present = {item.key: item for item in (await store.storage.list(store.prefix)).items}
     now = current_timestamp()
     waiting = []
     for obj in objects:
@@ -54,11 +61,45 @@ async def write_missing(server: APIServer, group: str, plural: str, objects: Ite
                 ),
             }
             waiting.append(store.storage.create(key, store.codec.pack({**obj, "metadata": metadata})))
+        elif merge is not None:
+            await _update(store, present[key], obj, merge)
     for result in await asyncio.gather(*waiting, return_exceptions=True):
         if isinstance(result, int):
             store.written = max(store.written, result)
         elif not isinstance(result, KeyExists):
             raise result
+
+
+async def _update(store: ResourceStore, item: KeyValue, wanted: Object, merge: Merge) -> None:
+    """Write what is missing in an existing object, unless another server has changed it meanwhile."""
+    if not store.decodable([item]):
+        return
+    merged = merge(store.codec.unpack(item.value, item.mod_revision), wanted)
+    if merged is None:
+        return
+    metadata, manager = merged["metadata"], _field_manager(store)
+    others = [each for each in metadata.get("managedFields") or () if each.get("manager") != manager]
+    sent = {
+        **merged,
+        "metadata": {
+            field: metadata[field]
+            for field in ("name", "namespace", "labels", "annotations")
+            if field in metadata
+        },
+    }
+    own = managed_fields(_sent_by_server(store, sent), manager=manager, time=current_timestamp())
+    merged["metadata"] = {**metadata, "managedFields": [*own, *others]}
+    try:
+        store.written = await store.storage.update(
+            item.key, store.codec.pack(merged), expected=item.mod_revision
+        )
+    except RevisionMismatch:
+        return
+    except StorageError as error:
+        # A server on a read-only store serves reads.
+        logger.warning("cannot update bootstrap object", extra={"key": item.key, "error": str(error)})
+        return
+    logger.info("updated bootstrap object", extra={"key": item.key})
 
 
 def _sent_by_server(store: ResourceStore, obj: Object) -> Object:
@@ -115,16 +156,22 @@ async def bootstrap(
     await asyncio.gather(
         write_missing(server, "", "namespaces", _namespaces()),
         write_missing(server, "scheduling.k8s.io", "priorityclasses", _priority_classes()),
-        write_missing(server, FLOW, "prioritylevelconfigurations", _priority_levels()),
-        write_missing(server, FLOW, "flowschemas", _flow_schemas()),
+        write_missing(server, FLOW, "prioritylevelconfigurations", _priority_levels(), merge=merge_flow_spec),
+        write_missing(server, FLOW, "flowschemas", _flow_schemas(), merge=merge_flow_spec),
         write_missing(server, "", "configmaps", [_token_tracking()]),
     )
     if rbac:
+        wanted = {
+            "clusterroles": bootstrap_roles.cluster_roles(),
+            "clusterrolebindings": bootstrap_roles.cluster_role_bindings(),
+            "roles": bootstrap_roles.roles(),
+            "rolebindings": bootstrap_roles.role_bindings(),
+        }
         await asyncio.gather(
-            write_missing(server, RBAC, "clusterroles", bootstrap_roles.cluster_roles()),
-            write_missing(server, RBAC, "clusterrolebindings", bootstrap_roles.cluster_role_bindings()),
-            write_missing(server, RBAC, "roles", bootstrap_roles.roles()),
-            write_missing(server, RBAC, "rolebindings", bootstrap_roles.role_bindings()),
+            *(
+                write_missing(server, RBAC, plural, objects, merge=merge_role)
+                for plural, objects in wanted.items()
+            )
         )
     await asyncio.gather(
         _write_service_ranges(server, service_ranges),
