@@ -98,8 +98,9 @@ def test_storage_in_a_file_gets_a_volume_and_memory_a_warning(project: ShopProje
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
     assert {"name": "data", "mountPath": "/data"} in spec["template"]["spec"]["containers"][0]["volumeMounts"]
     assert ("PersistentVolumeClaim", "shop-apiserver-data") in generate(project)
-    project.settings('replicas = 3\nenv = {KUBEWRIGHT_STORAGE = "etcd://etcd:2379"}')
-    assert generate(project)["Deployment", "shop-apiserver"]["spec"]["replicas"] == 3
+    for storage in ("etcd://etcd:2379", "postgresql://db/shop"):
+        project.settings(f'replicas = 3\nenv = {{KUBEWRIGHT_STORAGE = "{storage}"}}')
+        assert generate(project)["Deployment", "shop-apiserver"]["spec"]["replicas"] == 3
 
 
 def test_cert_manager(project: ShopProject) -> None:

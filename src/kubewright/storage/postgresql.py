@@ -46,11 +46,14 @@ from .url import PostgreSQLKeywords
 _PAGE = 5000
 """Keys per response: a list without limit consists of pages at one revision."""
 
-_BATCH = 256
-"""Maximum number of writes in a transaction, or of keys in a read."""
+_WRITES = 256
+"""Maximum number of writes in a transaction."""
 
-_BATCH_BYTES = 4 * 1024 * 1024
+_WRITTEN_BYTES = 4 * 1024 * 1024
 """A transaction has no further writes once its values exceed this size."""
+
+_READS = 64
+"""Maximum number of keys in a read."""
 
 _EXPIRY_INTERVAL = 5.0
 """Maximum seconds between checks for expired keys."""
@@ -153,7 +156,7 @@ class PostgreSQLStorage(Storage):
     async def _read_batches(self) -> None:
         try:
             while self._reads:
-                batch = [self._reads.popleft() for _ in range(min(_BATCH, len(self._reads)))]
+                batch = [self._reads.popleft() for _ in range(min(_READS, len(self._reads)))]
                 keys = list({read.key for read in batch if read.key})
                 try:
                     rows = await self._connections.fetch(self._statements.get, keys)
@@ -268,7 +271,7 @@ class PostgreSQLStorage(Storage):
         batch: dict[str, _Write] = {}
         later: deque[_Write] = deque()
         size = 0
-        while self._writes and len(batch) < _BATCH and size < _BATCH_BYTES:
+        while self._writes and len(batch) < _WRITES and size < _WRITTEN_BYTES:
             write = self._writes.popleft()
             if write.revision.done():
                 continue  # The writer was cancelled.

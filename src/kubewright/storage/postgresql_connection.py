@@ -218,7 +218,7 @@ class PostgreSQLConnections:
         elif isinstance(error, errors.UndefinedTableError | errors.InvalidSchemaNameError):
             hint = f"the schema {self.options.schema} was deleted; restore it, or restart to create it"
         elif isinstance(error, errors.LockNotAvailableError | errors.QueryCanceledError | TimeoutError):
-            hint = "timeout; check that the server is reachable and not overloaded"
+            hint = "check that the server is reachable and not overloaded"
         elif isinstance(error, errors.ClientConfigurationError):
             hint = "check the options of the storage URL"
         elif isinstance(error, OSError | errors.PostgresConnectionError | errors.CannotConnectNowError):

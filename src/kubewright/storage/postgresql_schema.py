@@ -195,9 +195,14 @@ _SIZE = """
     SELECT pg_total_relation_size('{schema}.changes') + pg_total_relation_size('{schema}.keys')
          + pg_total_relation_size('{schema}.store') + pg_total_relation_size('{schema}.compaction')"""
 
-_FUNCTION_COUNT = """
-    SELECT count(*) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-     WHERE n.nspname = $1 AND p.proname IN ('write_v1', 'collect_v1', 'compaction_due_v1')"""
+_STATE = """
+    SELECT current_setting('server_encoding'),
+           EXISTS (SELECT FROM pg_namespace WHERE nspname = '{name}'),
+           to_regclass('{schema}.store') IS NOT NULL,
+           (SELECT count(*) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+             WHERE n.nspname = '{name}'
+               AND p.proname IN ('write_v1', 'collect_v1', 'compaction_due_v1')) = 3"""
+"""The encoding of the database, and whether the schema, its tables and its functions exist."""
 
 
 class Statements:
@@ -226,25 +231,28 @@ class Statements:
 
 async def prepare_schema(connection: Any, statements: Statements, where: str) -> None:
     """Create the tables and functions that do not exist; several servers can do so at the same time."""
-    encoding = await connection.fetchval("SHOW server_encoding")
+    state = statements.qualify(_STATE)
+    encoding, _, has_tables, has_functions = await connection.fetchrow(state)
     if encoding != "UTF8":
         raise StorageError(
             f"PostgreSQL at {where}: the database has the encoding {encoding}; create it with ENCODING 'UTF8'"
         )
-    schema = statements.schema
-    async with connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock(hashtext($1))", f"kubewright {schema}")
-        if await connection.fetchval(statements.qualify("SELECT to_regclass('{schema}.store')")) is None:
-            if not await connection.fetchval(
-                "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)", schema
-            ):
-                await connection.execute(statements.qualify("CREATE SCHEMA {schema}"))
-            await connection.execute(statements.qualify(_TABLES))
-        found = await connection.fetchval(statements.qualify("SELECT format FROM {schema}.store"))
-        if found != FORMAT:
-            raise StorageError(
-                f"PostgreSQL at {where}: the schema {schema} has the format {found}, but this version of "
-                f"Kubewright reads format {FORMAT}; use the version that has written it"
+    if not (has_tables and has_functions):
+        async with connection.transaction():
+            await connection.execute(
+                "SELECT pg_advisory_xact_lock(hashtext($1))", f"kubewright {statements.schema}"
             )
-        if await connection.fetchval(_FUNCTION_COUNT, schema) < 3:
-            await connection.execute(statements.qualify(_FUNCTIONS))
+            # Another server may have created them meanwhile.
+            _, has_schema, has_tables, has_functions = await connection.fetchrow(state)
+            if not has_schema:
+                await connection.execute(statements.qualify("CREATE SCHEMA {schema}"))
+            if not has_tables:
+                await connection.execute(statements.qualify(_TABLES))
+            if not has_functions:
+                await connection.execute(statements.qualify(_FUNCTIONS))
+    found = await connection.fetchval(statements.qualify("SELECT format FROM {schema}.store"))
+    if found != FORMAT:
+        raise StorageError(
+            f"PostgreSQL at {where}: the schema {statements.schema} has the format {found}, but this version "
+            f"of Kubewright reads format {FORMAT}; use the version that has written it"
+        )

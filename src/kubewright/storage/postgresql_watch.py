@@ -25,8 +25,8 @@ logger = logging.getLogger("kubewright.storage")
 QUEUE_LIMIT = 10_000
 """Maximum number of queued events; changes are not read above it."""
 
-_BATCH = 1000
-"""Changes per read."""
+_BATCH = 250
+"""Changes per read: each has two values."""
 
 _POLL_INTERVAL = 1.0
 """Seconds between reads of the current revision, in case that a notification is lost."""
@@ -41,8 +41,6 @@ class ChangeNotifier:
         self.revision = 0
         self.connected = False
         self.watches: set[PostgreSQLWatch] = set()
-        self._polled = 0
-        self._lost = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -88,16 +86,16 @@ class ChangeNotifier:
 
     async def _listen(self, connection: Any) -> None:
         """Receive notifications until the connection is lost."""
-        self._lost = lost = asyncio.Event()
+        lost = asyncio.Event()
         connection.add_termination_listener(lambda _: lost.set())
         await connection.add_listener(self.statements.schema, self._notified)
         while not lost.is_set():
+            known = self.revision
             revision = await connection.fetchval(
                 self.statements.revision, timeout=self.connections.options.timeout
             )
-            if revision < self._polled:
-                self._reset(revision)
-            self._polled = revision
+            if revision < known:
+                self._reset(known, revision)
             self.advance(revision)
             self._set_connected(True)
             try:
@@ -109,16 +107,15 @@ class ChangeNotifier:
     def _notified(self, connection: Any, process: int, channel: str, payload: str) -> None:
         self.advance(int(payload))
 
-    def _reset(self, revision: int) -> None:
+    def _reset(self, known: int, revision: int) -> None:
         """The database has lost revisions: a standby without the last changes was promoted, or a backup
         restored. Watches end, and clients list again."""
         logger.error(
-            "PostgreSQL has lost acknowledged changes",
-            extra={"last_revision": self._polled, "revision": revision},
+            "PostgreSQL has lost acknowledged changes", extra={"last_revision": known, "revision": revision}
         )
         self.revision = revision
         for watch in list(self.watches):
-            watch.fail(Compacted(self._polled, revision))
+            watch.fail(Compacted(known, revision))
 
     def _set_connected(self, connected: bool) -> None:
         if connected != self.connected:
