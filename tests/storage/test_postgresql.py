@@ -365,6 +365,27 @@ async def test_pages_of_large_lists(
         assert [item.key for item in rest.items] == keys[20:]
 
 
+async def test_statements_read_indexes_in_order(postgresql_server: PostgreSQLServer) -> None:
+    """Cached plans stay fast when the tables grow: no plan reads a table, sorts it or starts processes."""
+    async with open_storage(postgresql_server.url("plans")) as store:
+        assert isinstance(store, PostgreSQLStorage)
+        statements = store._statements
+        for statement, *arguments in (
+            (statements.get, ["/a"]),
+            (statements.list, "/a", "/b", "", 10),
+            (statements.list_at, "/a", "/b", "", 10, 5),
+            (statements.count, "/a", "/b", 5),
+            (statements.changes, 5, "/a", 10),
+            (statements.expiries,),
+        ):
+            rows = await store._connections.fetch(f"EXPLAIN (COSTS OFF) {statement}", *arguments)
+            plan = "\n".join(row[0] for row in rows)
+            assert "Seq Scan on keys" not in plan, plan
+            assert "Seq Scan on changes" not in plan, plan
+            assert "Gather" not in plan, plan
+            assert "Bitmap" not in plan, plan
+
+
 async def test_backup_and_restore(postgresql_server: PostgreSQLServer, tmp_path: Path) -> None:
     url = postgresql_server.url("backup")
     async with open_storage(url) as store:

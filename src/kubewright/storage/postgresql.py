@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self, Unpack
 
@@ -54,6 +55,9 @@ _WRITTEN_BYTES = 4 * 1024 * 1024
 
 _READS = 64
 """Maximum number of keys in a read."""
+
+_COUNTS = 1000
+"""Pages whose number of further keys is remembered."""
 
 _EXPIRY_INTERVAL = 5.0
 """Maximum seconds between checks for expired keys."""
@@ -93,6 +97,8 @@ class PostgreSQLStorage(Storage):
         self._reader: asyncio.Task[None] | None = None
         self._lists = asyncio.Semaphore(options.connections - 3)
         """Lists in progress; connections are left to writes, to reads of keys and to watches."""
+        self._counts: dict[tuple[str, str, int], int] = {}
+        """Numbers of keys after the pages that were read last: last key, end of the range, revision."""
         self._expiry_due = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -189,20 +195,36 @@ class PostgreSQLStorage(Storage):
             statement = self._statements.list_at if revision else self._statements.list
             async with self._lists:
                 rows = await self._connections.fetch(statement, *arguments)
-            current, compacted, count = rows[0][0], rows[0][1], rows[0][2]
+            current, compacted, key = rows[0][0], rows[0][1], rows[0][2]
             self._notifier.advance(current)
             if revision > current:
                 raise FutureRevision(revision, current)
             if revision and revision < compacted:
                 raise Compacted(revision, compacted)
             revision = revision or current  # Later pages are read at the revision of the first.
-            if rows[0][3] is None:
+            if key is not None:
+                items.extend([KeyValue(row[2], row[3], row[4], row[5]) for row in rows])
+            if key is None or len(rows) < wanted:
                 return Page(items, revision, False, 0)
-            items.extend([KeyValue(row[3], row[4], row[5], row[6]) for row in rows])
-            left = count - len(rows)
-            if not left or (limit and len(items) >= limit):
+            if limit and len(items) >= limit:
+                left = await self._count(start, items, high, revision)
                 return Page(items, revision, left > 0, left)
             low = omitted = items[-1].key
+
+    async def _count(self, start: str | None, items: Sequence[KeyValue], high: str, revision: int) -> int:
+        """Return the number of keys after a page. It is known if the previous page was read here."""
+        last = items[-1].key
+        known = None if start is None else self._counts.pop((start.rstrip("\0"), high, revision), None)
+        if known is None:
+            ((compacted, left),) = await self._connections.fetch(self._statements.count, last, high, revision)
+            if revision < compacted:
+                raise Compacted(revision, compacted)
+        else:
+            left = known - len(items)
+        self._counts[last, high, revision] = left
+        if len(self._counts) > _COUNTS:
+            del self._counts[next(iter(self._counts))]
+        return int(left)
 
     # Writes
 

@@ -21,6 +21,8 @@ MINIMUM_VERSION = (13, 0)
 _SESSION = """
     SET default_transaction_isolation = 'read committed';
     SET enable_seqscan = off;
+    SET enable_bitmapscan = off;
+    SET max_parallel_workers_per_gather = 0;
     SET enable_hashjoin = off;
     SET enable_mergejoin = off;
     SET jit = off;
@@ -32,8 +34,9 @@ _SESSION = """
 """
 """Settings of a session.
 
-Every statement uses an index, also while the tables are small: a plan that was cached then would be slow for
-large tables. Writes are durable when they are acknowledged, whatever the default of the database is.
+Every statement reads an index in its order, also while the tables are small: a plan that was cached then
+would be slow for large tables. Writes are durable when they are acknowledged, whatever the default of the
+database is.
 """
 
 _Result = TypeVar("_Result")

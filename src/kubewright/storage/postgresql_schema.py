@@ -146,26 +146,38 @@ _FUNCTIONS = """
 
 # $1, $2: first key of the range, and first key after it; $3: a key to omit; $4: limit
 _CURRENT = """
-    SELECT k.key, k.revision FROM {schema}.keys k WHERE k.key >= $1 AND k.key < $2 AND k.key <> $3"""
+    SELECT k.key, k.revision FROM {schema}.keys k
+     WHERE k.key >= $1 AND k.key < $2 AND k.key <> $3
+     ORDER BY k.key LIMIT $4"""
 
 # $5: revision. A key that has changed since had the value that the first of these changes has replaced.
 _EARLIER = """
-    SELECT k.key, k.revision FROM {schema}.keys k
-     WHERE k.key >= $1 AND k.key < $2 AND k.key <> $3 AND k.revision <= $5
+    (SELECT k.key, k.revision FROM {schema}.keys k
+      WHERE k.key >= $1 AND k.key < $2 AND k.key <> $3 AND k.revision <= $5
+      ORDER BY k.key LIMIT $4)
     UNION ALL
     SELECT c.key, c.previous_revision AS revision FROM {schema}.changes c
      WHERE c.key >= $1 AND c.key < $2 AND c.key <> $3
-       AND c.revision > $5 AND c.previous_revision BETWEEN 1 AND $5"""
+       AND c.revision > $5 AND c.previous_revision BETWEEN 1 AND $5
+     ORDER BY key LIMIT $4"""
 
 _LIST = """
-    SELECT s.revision, s.compacted, (SELECT count(*) FROM ({found}) f) AS count,
-           i.key, i.value, i.create_revision, i.mod_revision
+    SELECT s.revision, s.compacted, i.key, i.value, i.create_revision, i.mod_revision
       FROM {schema}.store s LEFT JOIN LATERAL (
         SELECT f.key, c.value, c.create_revision, c.revision AS mod_revision
-          FROM ({found} ORDER BY key LIMIT $4) f
+          FROM ({found}) f
           JOIN {schema}.changes c ON c.revision = f.revision
       ) i ON true
      ORDER BY i.key"""
+
+# $1: last key before the range; $2: first key after it; $3: revision
+_COUNT = """
+    SELECT s.compacted,
+           (SELECT count(*) FROM {schema}.keys k
+             WHERE k.key > $1 AND k.key < $2 AND k.revision <= $3)
+         + (SELECT count(*) FROM {schema}.changes c
+             WHERE c.key > $1 AND c.key < $2 AND c.revision > $3 AND c.previous_revision BETWEEN 1 AND $3)
+      FROM {schema}.store s"""
 
 _GET = """
     SELECT s.revision, i.key, i.value, i.create_revision, i.mod_revision
@@ -215,6 +227,7 @@ class Statements:
         self.get = self.qualify(_GET)
         self.list = self.qualify(_LIST.replace("{found}", _CURRENT))
         self.list_at = self.qualify(_LIST.replace("{found}", _EARLIER))
+        self.count = self.qualify(_COUNT)
         self.changes = self.qualify(_CHANGES)
         self.compact = self.qualify(
             "UPDATE {schema}.store SET compacted = $1 WHERE compacted < $1 AND revision >= $1"
