@@ -39,6 +39,10 @@ from kubewright.storage import SQLiteStorage
             ("--runtime-config", "apps/v1=no"),
             "'--runtime-config': 'apps/v1=no': expected KEY=true or KEY=false",
         ),
+        (
+            ("--encryption-provider-config-automatic-reload",),
+            "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config",
+        ),
         (("--runtime-config", "nosuch/v1=true"), "runtime config: unknown api groups nosuch"),
         (("--audit-log-path", "a.log"), "audit options need --audit-policy-file, and --audit-log-path or"),
         (

@@ -285,7 +285,9 @@ def up_command(**options: Any) -> None:
 
 def _run(options: dict[str, Any], started: float) -> None:
     from kubewright.apiserver.http.server import run
+    from kubewright.manager.log_handler import log_to_stderr
 
+    log_to_stderr()
     _check_modes(options["auth"])
     is_worker = options["worker"] is not None
     if is_worker:

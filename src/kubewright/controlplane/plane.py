@@ -156,6 +156,10 @@ class ControlPlane:
         self.store = open_storage(store) if isinstance(store, str) else store
         """The store itself; `storage` encrypts the values in it, if that is configured."""
         self.storage = self.store
+        if encryption_provider_config_automatic_reload and encryption_provider_config is None:
+            raise ValueError(
+                "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config"
+            )
         if encryption_provider_config is not None:
             from .encryption import EncryptedStorage
 

@@ -14,7 +14,9 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from typing import NoReturn, TextIO
+from typing import NoReturn
+
+from kubewright.manager.log_handler import LazyLogHandler
 
 from .flags import FlagError, mentions_flag, parse_flags
 from .kube_apiserver_flags import ABBREVIATIONS, TYPES, help_text
@@ -31,28 +33,16 @@ class StartError(Exception):
     """The server cannot start; the text is for the user."""
 
 
-class LogHandler(logging.StreamHandler[TextIO]):
-    """Writes log lines to stderr; the formatter is imported with the first line, to keep the start short.
-
-    Failed health checks are expected until the server is ready, and not logged.
-    """
+class LogHandler(LazyLogHandler):
+    """Failed health checks are expected until the server is ready, and not logged."""
 
     def __init__(self) -> None:
-        super().__init__(sys.stderr)
+        super().__init__()
         self.is_ready = False
-        self.is_json = False
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether to log a record."""
         return self.is_ready or record.msg != "health check failed"
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Format a record for a terminal."""
-        if self.formatter is None:
-            from kubewright.manager.logs import ConsoleFormatter, JSONFormatter
-
-            self.formatter = JSONFormatter() if self.is_json else ConsoleFormatter()
-        return self.formatter.format(record)
 
 
 def _print(line: str) -> None:

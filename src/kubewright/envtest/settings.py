@@ -113,7 +113,9 @@ def translate(flags: Flags) -> ServerSettings:
         "runtime_config": _runtime_config(flags),
         "audit": _audit(flags),
         "encryption_provider_config": flags.string("encryption-provider-config") or None,
-        "encryption_provider_config_automatic_reload": _reloads_encryption(flags),
+        "encryption_provider_config_automatic_reload": flags.boolean(
+            "encryption-provider-config-automatic-reload"
+        ),
         "event_ttl": int(flags.seconds("event-ttl", 3600.0)) if "event-ttl" in flags else None,
         "tracing_config_file": flags.string("tracing-config-file") or None,
         "server_options": _server_options(flags),
@@ -164,15 +166,6 @@ def _token_expiration(flags: Flags) -> int:
     if seconds and not 3600 <= seconds <= 1 << 32:
         raise FlagError("the service-account-max-token-expiration must be between 1 hour and 2^32 seconds")
     return seconds
-
-
-def _reloads_encryption(flags: Flags) -> bool:
-    reloads = flags.boolean("encryption-provider-config-automatic-reload")
-    if reloads and not flags.string("encryption-provider-config"):
-        raise FlagError(
-            "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config"
-        )
-    return reloads
 
 
 def _oidc(flags: Flags) -> Any:

@@ -7,7 +7,8 @@
 
 - `manager`: `Manager`, which starts and stops components; `cluster`: client and cache; `signals`
 - `leader_election`: leader election with a Lease; `coordinated_election`: with LeaseCandidates
-- `events`: event recorder; `probes`, `http`: health probes and metrics server; `logs`: log formatting
+- `events`: event recorder; `probes`, `http`: health probes and metrics server; `logs`, `log_handler`: log
+  formatting
 - `operator`: `Operator`; `object_functions`: its decorators for objects; `declared_functions`,
   `registration`, `injection`: its decorated functions;
   `operator_runtime`, `cluster_runtime`, `operator_webhooks`: the manager, the controllers and the webhook
