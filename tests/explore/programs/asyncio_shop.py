@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import aiohttp
+import lean_kubernetes  # noqa: F401
 from kubernetes_asyncio import client, config, watch
 
 BUG = os.environ.get("BUG", "")

@@ -25,6 +25,7 @@ import msgspec
 from multidict import CIMultiDict
 
 from kubewright.api.codec import DecodeError, ObjectHeader, decoder
+from kubewright.apiserver.encoding.protobuf import MAGIC, ProtobufError, builtin_codec
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, Query
 from kubewright.apiserver.http.request_info import RequestInfo, parse_request_info
 from kubewright.apiserver.router import HTTPHandler
@@ -414,13 +415,16 @@ def _with_name(text: str, info: RequestInfo, name: str) -> str:
 
 def _name_in(body: bytes) -> str:
     """Return the name in the body of a create, or the prefix of the name to generate."""
-    if not body.startswith(b"{"):
-        return ""
     try:
-        metadata = _decode_header(body).metadata
-    except (DecodeError, ValueError):
+        if body.startswith(MAGIC):
+            found = builtin_codec().decode(body).get("metadata") or {}
+            name, prefix = found.get("name"), found.get("generateName")
+        else:
+            metadata = _decode_header(body).metadata
+            name, prefix = metadata.name, metadata.generate_name
+    except (DecodeError, ProtobufError, ValueError):
         return ""
-    return metadata.name or (f"{metadata.generate_name}*" if metadata.generate_name else "")
+    return name or (f"{prefix}*" if prefix else "")
 
 
 class _ListHeader(msgspec.Struct, gc=False):
