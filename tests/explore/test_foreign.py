@@ -355,6 +355,7 @@ def test_command_line(tmp_path: Path) -> None:
     steps = [
         {"apply": shop(1)},
         {"wait": {"kind": "Shop", "name": "a", "condition": "{.status.size}=1"}},
+        {"advance": "1h"},  # ends when the program is idle
     ]
     file.write_text(json.dumps({"setup": [CRD], "steps": steps}))
     runner = CliRunner()

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kubewright.explore.foreign.replay import CommandToken
     from kubewright.explore.reports.model import ExplorationReport
 
+JOBS_PER_CPU = 2
+"""Runs at the same time by default: they spend most of their time waiting."""
 INTERRUPTED = 130
 """Exit code after SIGINT, SIGTERM or SIGHUP, as of a shell."""
 
@@ -71,7 +73,7 @@ def explore_program(
             options,
             scenarios,
             families=families or tuple(FAMILIES),
-            jobs=jobs or os.cpu_count() or 1,
+            jobs=jobs or JOBS_PER_CPU * (os.cpu_count() or 1),
             runs=runs,
             seconds=seconds,
             stop=stop,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,11 +66,25 @@ class ForeignOptions:
 
 
 class _RealTimeSteps(ClientSteps):
-    """Steps with shorter timeouts, because time is real."""
+    """Steps with shorter timeouts, because time is real; `advance` ends when the program is idle."""
 
-    def __init__(self, client: Client, *, limit: float, **options: Any) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        limit: float,
+        wait_until_idle: Callable[[float], Awaitable[None]],
+        **options: Any,
+    ) -> None:
         super().__init__(client, **options)
         self._limit = limit
+        self._wait_until_idle = wait_until_idle
+
+    async def advance(self, duration: float | str) -> None:
+        """Wait until the program is idle, at most for the duration."""
+        delay = seconds(duration)
+        if self._begin(f"advance {duration if isinstance(duration, str) else f'{delay:g}s'}"):
+            await self._wait_until_idle(delay)
 
     async def wait(
         self,
@@ -223,7 +237,11 @@ class _ForeignRun:
     async def do_steps(self, skip: Sequence[int]) -> list[str]:
         """Do the steps of the scenario; return their descriptions."""
         steps = _RealTimeSteps(
-            self.client, limit=self.options.settle_seconds, skip=skip, on_step=self._on_step
+            self.client,
+            limit=self.options.settle_seconds,
+            wait_until_idle=self._wait_until_idle,
+            skip=skip,
+            on_step=self._on_step,
         )
         try:
             await self.scenario(steps)
@@ -231,6 +249,15 @@ class _ForeignRun:
             last = steps.descriptions[-1] if steps.descriptions else "before the first step"
             self.find("scenario", f"{last}: {type(error).__name__}: {error}")
         return steps.descriptions
+
+    async def _wait_until_idle(self, seconds: float) -> None:
+        expected = self.reference.watched_at_start if self.reference is not None else frozenset()
+        deadline = self.loop.time() + seconds
+        self.activity.restart()
+        while self.loop.time() < deadline:
+            await self.activity.poll(self.process.pid)
+            if self.activity.idle_seconds >= self.options.quiet_seconds and self._is_ready(expected):
+                return
 
     async def settle(self) -> None:
         """Wait until the program is idle, watches again, and the state is that of the reference run."""

@@ -333,6 +333,8 @@ class FaultInjector:
 
     async def _deliver(self, stream: EventStream, line: bytes) -> bytes:
         """Record an event and inject its fault; return what is sent, empty at the end of the watch."""
+        if stream.process != self._process.name or not self._process.is_running:
+            return b""  # the program was killed, and its connection is not closed yet
         seen = decode_event(line)
         if seen is None or seen.type == "BOOKMARK":
             if seen is not None and seen.ends_initial_events:
