@@ -13,7 +13,9 @@ from tests.controlplane.access.test_authentication_config import Issuer, whoami
 
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
+from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.controlplane import ControlPlane
+from kubewright.controlplane.kubelets import kubelet_address
 from kubewright.envtest.flags import parse_flags
 from kubewright.envtest.kube_apiserver_flags import ABBREVIATIONS, TYPES
 from kubewright.envtest.settings import translate
@@ -145,3 +147,23 @@ async def test_oidc_flags(tmp_path: Path, flags: list[str], username: str) -> No
 def test_unknown_signing_algorithms_are_an_error() -> None:
     with pytest.raises(ValueError, match='unsupported signing alg: "HS256"'):
         plane_of("--oidc-issuer-url=https://a", "--oidc-client-id=a", "--oidc-signing-algs=HS256")
+
+
+async def test_the_client_certificate_and_addresses_of_kubelets(tmp_path: Path) -> None:
+    pair = CertificateAuthority.create("ca").issue("kubelet-client")
+    pair.write(tmp_path / "client.crt", tmp_path / "client.key")
+    plane = plane_of(
+        f"--kubelet-client-certificate={tmp_path / 'client.crt'}",
+        f"--kubelet-client-key={tmp_path / 'client.key'}",
+        "--kubelet-preferred-address-types=ExternalIP,InternalIP",
+    )
+    async with plane:
+        kubelets = plane._kubelets
+        assert kubelets._remote._client().certificate == pair.certificate
+        addresses = [
+            {"type": "InternalIP", "address": "10.0.0.1"},
+            {"type": "ExternalIP", "address": "1.2.3.4"},
+        ]
+        status = {"addresses": addresses, "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}}}
+        assert kubelet_address({"status": status}, kubelets.address_types) == ("1.2.3.4", 10250)
+        assert kubelet_address({"status": status}) == ("10.0.0.1", 10250)

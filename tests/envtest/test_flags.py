@@ -102,6 +102,7 @@ def test_durations_have_the_syntax_of_go(text: str, seconds: float | None) -> No
             ["--oidc-issuer-url=https://a", "--oidc-client-id=a", "--authentication-config=a.yaml"],
             "authentication-config file and oidc-* flags are mutually exclusive",
         ),
+        (["--kubelet-preferred-address-types=IP"], "--kubelet-preferred-address-types: unknown type 'IP'"),
         (["--service-account-max-token-expiration=1m"], "must be between 1 hour and 2^32 seconds"),
         (["--runtime-config=apps/v1=perhaps"], "--runtime-config: invalid value apps/v1=perhaps"),
         (["--authorization-mode=ABAC"], "--authorization-mode: ABAC is not supported"),

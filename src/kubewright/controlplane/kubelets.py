@@ -9,7 +9,7 @@ identifies itself with a client certificate of the control plane's authority.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 from weakref import ReferenceType, WeakKeyDictionary, ref
@@ -50,8 +50,12 @@ class KubeletAddress(NamedTuple):
 class KubeletClient:
     """Forwards requests to kubelets."""
 
-    def __init__(self, certificate: Callable[[], KeyPair]) -> None:
+    def __init__(
+        self, certificate: Callable[[], KeyPair], address_types: Sequence[str] = ADDRESS_TYPES
+    ) -> None:
         self._remote = _KubeletRemote(certificate)
+        self.address_types = address_types
+        """Types of node addresses, preferred first."""
 
     async def stop(self) -> None:
         """Close all connections."""
@@ -140,12 +144,14 @@ def _resolver() -> Any:
     return LocalNames()
 
 
-def connect_kubelets(server: APIServer, certificate: Callable[[], KeyPair]) -> KubeletClient:
+def connect_kubelets(
+    server: APIServer, certificate: Callable[[], KeyPair], address_types: Sequence[str] = ADDRESS_TYPES
+) -> KubeletClient:
     """Let a server forward requests to kubelets, as long as the caller keeps the returned client.
 
     `certificate` returns the client certificate of the server.
     """
-    client = KubeletClient(certificate)
+    client = KubeletClient(certificate, address_types)
     _clients[server] = ref(client)
     return client
 
@@ -169,7 +175,8 @@ async def forward_to_node(
         found = await nodes.get_object(version, "", node)
     except NotFound:
         raise not_found(GroupResource("", "pods"), node) from None
-    client, address = connected() if connected is not None else None, kubelet_address(found)
+    client = connected() if connected is not None else None
+    address = kubelet_address(found, client.address_types) if client is not None else None
     if client is None or address is None:
         raise no_kubelet(node)
     return await client.forward(request.request, address, path, query, upgrade=upgrade)
@@ -186,14 +193,14 @@ async def forward_to_pod(request: SubresourceRequest, pod: Object, port: str) ->
     return await forward_to_node(request, node, f"{path}/{rest}", query)
 
 
-def kubelet_address(node: Object) -> KubeletAddress | None:
+def kubelet_address(node: Object, address_types: Sequence[str] = ADDRESS_TYPES) -> KubeletAddress | None:
     """Return the address of the kubelet of a Node object, if it has one."""
     status = node.get("status") or {}
     port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port")
     hosts: dict[str, str] = {}
     for one in status.get("addresses") or ():
         hosts.setdefault(one.get("type") or "", one.get("address") or "")
-    host = next((hosts[kind] for kind in ADDRESS_TYPES if hosts.get(kind)), "")
+    host = next((hosts[kind] for kind in address_types if hosts.get(kind)), "")
     return KubeletAddress(host, int(port)) if port and host else None
 
 

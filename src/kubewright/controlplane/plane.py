@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from kubewright.apiserver.authentication import AuthenticatorChain
+from kubewright.apiserver.authentication import AuthenticatorChain, TokenAuthenticator
 from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, User
 from kubewright.apiserver.authorization import AlwaysAllow, Authorizer, AuthorizerUnion, PrivilegedGroups
 from kubewright.apiserver.encoding.protobuf import builtin_codec
@@ -112,10 +112,13 @@ class ControlPlane:
         cert_dir: str | Path | None = None,
         tls_key_pair: tuple[str | Path, str | Path] | None = None,
         proxy_client_key_pair: tuple[str | Path, str | Path] | None = None,
+        kubelet_client_key_pair: tuple[str | Path, str | Path] | None = None,
+        kubelet_preferred_address_types: Sequence[str] = (),
         tls_min_version: Literal["1.2", "1.3"] = "1.2",
         advertise_address: str = "",
         runtime_config: Mapping[str, bool] | None = None,
         token_auth_file: str | Path | None = None,
+        bootstrap_token_auth: bool = False,
         client_ca_file: str | Path | None = None,
         front_proxy: FrontProxy | None = None,
         anonymous: bool = True,
@@ -224,6 +227,12 @@ class ControlPlane:
         self._proxy_client = (
             read_key_pair(*map(Path, proxy_client_key_pair)) if proxy_client_key_pair is not None else None
         )
+        self._kubelet_client = (
+            read_key_pair(*map(Path, kubelet_client_key_pair))
+            if kubelet_client_key_pair is not None
+            else None
+        )
+        self._kubelet_address_types = tuple(kubelet_preferred_address_types)
         self._tls_min_version = tls_min_version
         self.advertise_address = advertise_address
         """IP address in the endpoints of the service `kubernetes`; by default that of `bind`."""
@@ -264,6 +273,7 @@ class ControlPlane:
             from kubewright.apiserver.authentication.tokens import StaticTokenAuthenticator
 
             self.token_files.append(StaticTokenAuthenticator.from_file(token_auth_file))
+        self._bootstrap_tokens = bootstrap_token_auth
         self._kubeconfig = Path(kubeconfig) if kubeconfig is not None else None
         self._scratch: Path | None = None
         self._stopping = asyncio.Event()
@@ -465,6 +475,12 @@ class ControlPlane:
             client_ca=self.front_proxy_authority.certificate, allowed_names=("front-proxy-client",)
         )
         self.front_proxy = proxy
+        others: list[TokenAuthenticator] = []
+        if self._bootstrap_tokens:
+            from .identity.bootstrap_tokens import BootstrapTokenAuthenticator
+
+            others.append(BootstrapTokenAuthenticator(self.server))
+        others += self.external_tokens.authenticators
         self.server.authenticator = AuthenticatorChain(
             [
                 RequestHeaderAuthenticator(
@@ -477,7 +493,7 @@ class ControlPlane:
                 ),
                 *self.token_files,
                 accounts,
-                *self.external_tokens.authenticators,
+                *others,
                 TokenlessAuthenticator(X509Authenticator(self.client_authorities)),
             ],
             allow_anonymous=self.external_tokens.allow_anonymous(self.anonymous),
@@ -485,7 +501,7 @@ class ControlPlane:
         )
         self._identity.static = self.token_files
         self._identity.accounts = [accounts]
-        self._identity.others = self.external_tokens.authenticators
+        self._identity.others = others
         self._identity.audiences = self.issuer.audiences
 
     @property
@@ -521,11 +537,13 @@ class ControlPlane:
         from .aggregation import Aggregator
         from .controllers import ControllerManager
         from .controllers.service_allocations import ServiceAllocationRepair
+        from .kubelets import ADDRESS_TYPES, connect_kubelets
         from .kubelets import USER as KUBELET_CLIENT
-        from .kubelets import connect_kubelets
 
         self._kubelets = connect_kubelets(
-            self.server, lambda: self.authority.issue(KUBELET_CLIENT, groups=(MASTERS,))
+            self.server,
+            lambda: self._kubelet_client or self.authority.issue(KUBELET_CLIENT, groups=(MASTERS,)),
+            self._kubelet_address_types or ADDRESS_TYPES,
         )
         self._parts.append(self._kubelets)
         if self.priority_and_fairness:

@@ -18,7 +18,7 @@ _SUPPORTED = {
     "bool": """
         anonymous-auth audit-log-batch-throttle-enable audit-log-compress
         audit-log-truncate-enabled audit-webhook-batch-throttle-enable
-        audit-webhook-truncate-enabled enable-priority-and-fairness
+        audit-webhook-truncate-enabled enable-bootstrap-token-auth enable-priority-and-fairness
         encryption-provider-config-automatic-reload service-account-extend-token-expiration
     """,
     "duration": """
@@ -41,9 +41,9 @@ _SUPPORTED = {
     """,
     "list": """
         api-audiences authorization-mode disable-admission-plugins enable-admission-plugins
-        etcd-servers feature-gates oidc-signing-algs requestheader-allowed-names
-        requestheader-extra-headers-prefix requestheader-group-headers requestheader-uid-headers
-        requestheader-username-headers
+        etcd-servers feature-gates kubelet-preferred-address-types oidc-signing-algs
+        requestheader-allowed-names requestheader-extra-headers-prefix
+        requestheader-group-headers requestheader-uid-headers requestheader-username-headers
     """,
     "map": """
         runtime-config
@@ -54,11 +54,12 @@ _SUPPORTED = {
         authentication-config authentication-token-webhook-config-file authorization-config
         authorization-webhook-config-file bind-address cert-dir client-ca-file
         encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile etcd-prefix
-        logging-format oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix
-        oidc-issuer-url oidc-username-claim oidc-username-prefix proxy-client-cert-file
-        proxy-client-key-file requestheader-client-ca-file service-account-jwks-uri
-        service-account-signing-key-file service-cluster-ip-range service-node-port-range
-        tls-cert-file tls-min-version tls-private-key-file token-auth-file tracing-config-file
+        kubelet-client-certificate kubelet-client-key logging-format oidc-ca-file oidc-client-id
+        oidc-groups-claim oidc-groups-prefix oidc-issuer-url oidc-username-claim
+        oidc-username-prefix proxy-client-cert-file proxy-client-key-file
+        requestheader-client-ca-file service-account-jwks-uri service-account-signing-key-file
+        service-cluster-ip-range service-node-port-range tls-cert-file tls-min-version
+        tls-private-key-file token-auth-file tracing-config-file
     """,
 }
 
@@ -69,9 +70,9 @@ _IGNORED = {
     "bool": """
         aggregator-reject-forwarding-redirect allow-privileged contention-profiling
         disable-http2-serving emulation-forward-compatible enable-aggregator-routing
-        enable-bootstrap-token-auth enable-garbage-collector enable-logs-handler
-        log-json-split-stream log-text-split-stream permit-address-sharing permit-port-sharing
-        profiling runtime-config-emulation-forward-compatible service-account-lookup
+        enable-garbage-collector enable-logs-handler log-json-split-stream log-text-split-stream
+        permit-address-sharing permit-port-sharing profiling
+        runtime-config-emulation-forward-compatible service-account-lookup
         shutdown-send-retry-after watch-cache
     """,
     "duration": """
@@ -91,9 +92,8 @@ _IGNORED = {
     """,
     "list": """
         admission-control cors-allowed-origins disabled-metrics emulated-version
-        etcd-servers-overrides kubelet-preferred-address-types min-compatibility-version
-        strict-transport-security-directives tls-cipher-suites tls-curve-preferences
-        watch-cache-sizes
+        etcd-servers-overrides min-compatibility-version strict-transport-security-directives
+        tls-cipher-suites tls-curve-preferences watch-cache-sizes
     """,
     "map": """
         allow-metric-labels
@@ -103,10 +103,9 @@ _IGNORED = {
         authentication-token-webhook-version authorization-policy-file
         authorization-webhook-version debug-socket-path egress-selector-config-file
         endpoint-reconciler-type external-hostname kubelet-certificate-authority
-        kubelet-client-certificate kubelet-client-key log-json-info-buffer-size
-        log-text-info-buffer-size peer-advertise-ip peer-advertise-port peer-ca-file
-        service-account-signing-endpoint show-hidden-metrics-for-version storage-backend
-        storage-media-type vmodule
+        log-json-info-buffer-size log-text-info-buffer-size peer-advertise-ip
+        peer-advertise-port peer-ca-file service-account-signing-endpoint
+        show-hidden-metrics-for-version storage-backend storage-media-type vmodule
     """,
 }
 
@@ -133,7 +132,6 @@ SATISFIED: dict[str, tuple[str, ...]] = {
     "allow-privileged": ("true",),
     "contention-profiling": ("false",),
     "disable-http2-serving": ("true",),
-    "enable-bootstrap-token-auth": ("false",),
     "enable-garbage-collector": ("true",),
     "enable-logs-handler": ("false",),
     "endpoint-reconciler-type": ("lease",),

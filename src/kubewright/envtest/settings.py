@@ -89,6 +89,8 @@ def translate(flags: Flags) -> ServerSettings:
         ),
         "anonymous": anonymous,
         "token_auth_file": flags.string("token-auth-file") or None,
+        "bootstrap_token_auth": flags.boolean("enable-bootstrap-token-auth"),
+        "kubelet_preferred_address_types": _address_types(flags),
         "client_ca_file": flags.string("client-ca-file") or None,
         "front_proxy": _front_proxy(flags),
         "service_cluster_ip_range": flags.string("service-cluster-ip-range", "10.0.0.0/24"),
@@ -161,6 +163,17 @@ def _node_ports(flags: Flags) -> str:
     return text
 
 
+def _address_types(flags: Flags) -> list[str]:
+    known = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
+    types = flags.strings("kubelet-preferred-address-types")
+    unknown = [each for each in types if each not in known]
+    if unknown:
+        raise FlagError(
+            f"--kubelet-preferred-address-types: unknown type {unknown[0]!r}; use {', '.join(known)}"
+        )
+    return types
+
+
 def _token_expiration(flags: Flags) -> int:
     seconds = int(flags.seconds("service-account-max-token-expiration", 0.0))
     if seconds and not 3600 <= seconds <= 1 << 32:
@@ -208,6 +221,7 @@ def _certificates(flags: Flags, cert_dir: Path) -> dict[str, Any]:
     for prefix, settings in (
         ("tls", ("tls-cert-file", "tls-private-key-file")),
         ("proxy_client", ("proxy-client-cert-file", "proxy-client-key-file")),
+        ("kubelet_client", ("kubelet-client-certificate", "kubelet-client-key")),
     ):
         given = [flags.string(name) for name in settings]
         if all(given):
