@@ -74,7 +74,8 @@ OWNED = [no_orphans(), one_controller()]
 OWNER_DELETED = 1000
 """Extra writes of scenarios in which an owner is deleted. While the watch of the owner is delayed, and that
 of its dependents is not, the controller creates again what the garbage collector deletes, up to four times a
-second. Controllers of Kubernetes do the same."""
+second. Controllers of Kubernetes do the same. The step before the deletion is longer than `LONG_SECONDS`, so
+that only a delay of the deletion itself has this effect."""
 
 
 STANDARD: Object = {
@@ -112,7 +113,7 @@ async def deployment_scale_and_delete(steps: Steps) -> None:
     await steps.patch("Deployment", "web", {"spec": {"replicas": 3, "paused": True}})
     await steps.advance("20s")
     await steps.patch("Deployment", "web", {"spec": {"replicas": 1, "paused": False}})
-    await steps.advance("20s")
+    await steps.advance("3m")
     await steps.delete("Deployment", "web")
     await steps.advance("10s")
 
@@ -132,7 +133,7 @@ async def replica_set_scale(steps: Steps) -> None:
     await steps.patch("Pod", "loose", {"metadata": {"labels": {"app": "other"}}})
     await steps.advance("20s")
     await steps.patch("ReplicaSet", "web", {"spec": {"replicas": 1}})
-    await steps.advance("20s")
+    await steps.advance("3m")
     await steps.delete("ReplicaSet", "web")
     await steps.advance("10s")
 
@@ -172,7 +173,7 @@ async def stateful_set_scale_with_claims(steps: Steps) -> None:
     )
     await steps.advance("30s")
     await steps.patch("StatefulSet", "web", {"spec": {"replicas": 1}})
-    await steps.advance("20s")
+    await steps.advance("3m")
     await steps.delete("StatefulSet", "web")
     await steps.advance("20s")
 
@@ -182,7 +183,7 @@ async def daemon_set_rollout(steps: Steps) -> None:
     await steps.apply(apps("DaemonSet"))
     await steps.advance("20s")
     await steps.patch("DaemonSet", "web", image("nginx:2"))
-    await steps.advance("30s")
+    await steps.advance("3m")
     await steps.delete("DaemonSet", "web")
     await steps.advance("10s")
 
@@ -302,7 +303,7 @@ async def mirrored_endpoints(steps: Steps) -> None:
     await steps.apply({**endpoints, "subsets": [{"addresses": [{"ip": "192.0.2.1"}], "ports": port}]})
     await steps.advance("10s")
     await steps.apply({**endpoints, "subsets": [{"addresses": [{"ip": "192.0.2.2"}], "ports": port}]})
-    await steps.advance("10s")
+    await steps.advance("3m")
     await steps.delete("Endpoints", "web")
     await steps.advance("10s")
 
@@ -420,7 +421,7 @@ async def ephemeral_volume(steps: Steps) -> None:
     spec = {**CLAIM["spec"], "storageClassName": "standard"}
     volumes = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]
     await steps.apply(pod("web", volumes=volumes, terminationGracePeriodSeconds=1))
-    await steps.advance("20s")
+    await steps.advance("3m")
     await steps.delete("Pod", "web")
     await steps.advance("20s")
 
