@@ -53,7 +53,8 @@ def _unprivileged_user() -> pwd.struct_passwd | None:
 class PostgreSQLServer:
     """A server that can be killed, paused and started again on the same data and port."""
 
-    def __init__(self, *settings: str, fsync: bool = False) -> None:
+    def __init__(self, *settings: str, fsync: bool = False, primary: PostgreSQLServer | None = None) -> None:
+        """Create the data of a server: empty, or that of a standby of `primary`, which is running."""
         self.binaries = find_binaries()
         self._user = _unprivileged_user()
         self._settings = [*settings, f"fsync={'on' if fsync else 'off'}"]
@@ -64,10 +65,17 @@ class PostgreSQLServer:
         self.process: subprocess.Popen[bytes] | None = None
         try:
             self.own(self.directory)
-            self.run(
-                *("initdb", "--auth=trust", f"--username={USER}", "--encoding=UTF8", "--no-locale"),
-                *("--no-sync", "--pgdata", str(self.data)),
-            )
+            if primary is None:
+                self.run(
+                    *("initdb", "--auth=trust", f"--username={USER}", "--encoding=UTF8", "--no-locale"),
+                    *("--no-sync", "--pgdata", str(self.data)),
+                )
+            else:
+                source = f"host=127.0.0.1 port={primary.port} user={USER}"
+                self.run(
+                    *("pg_basebackup", "--write-recovery-conf", "--checkpoint=fast", "--no-sync"),
+                    *("--dbname", source, "--pgdata", str(self.data)),
+                )
         except BaseException:
             self.remove()
             raise

@@ -178,6 +178,71 @@ async def test_one_of_several_addresses_accepts_writes(own_server: PostgreSQLSer
         restart(own_server)
 
 
+async def test_synchronous_standby_takes_over(own_server: PostgreSQLServer) -> None:
+    """No acknowledged write is lost, and a watch continues at the new primary."""
+    standby = new_postgresql_server(primary=own_server)
+    try:
+        standby.start()
+        own_server.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        own_server.execute("SELECT pg_reload_conf()")
+        addresses = f"{own_server.address},{standby.address}"
+        async with open_storage(own_server.url("promotion", "timeout=2", address=addresses)) as store:
+            watch = store.watch("/", await store.revision())
+            written: dict[str, int] = {}
+            stop = asyncio.Event()
+
+            async def write(writer: int) -> None:
+                number = 0
+                while not stop.is_set():
+                    number += 1
+                    try:
+                        written[f"/{writer}-{number}"] = await store.create(f"/{writer}-{number}", b"v")
+                    except StorageError:
+                        pass  # It may have been applied.
+
+            async def reach(count: int) -> None:
+                async with asyncio.timeout(30):
+                    while len(written) < count:
+                        await asyncio.sleep(0.01)
+
+            writers = [asyncio.create_task(write(number)) for number in range(4)]
+            await reach(40)
+            await asyncio.to_thread(own_server.kill)
+            before = len(written)
+            standby.execute("SELECT pg_promote()")
+            await reach(before + 40)
+            stop.set()
+            await asyncio.gather(*writers)
+            received: dict[str, int] = {}
+            last = 0
+            async with asyncio.timeout(30):
+                while last < max(written.values()):
+                    for event in await anext(aiter(watch)):
+                        assert event.revision == last + 1
+                        last = event.revision
+                        received[event.key] = event.revision
+            assert written.items() <= received.items()
+    finally:
+        standby.remove()
+        (own_server.data / "postgresql.auto.conf").write_text("")
+        restart(own_server)
+
+
+async def test_slow_reader_of_a_watch_receives_every_event(
+    postgresql_server: PostgreSQLServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kubewright.storage.postgresql_watch.QUEUE_LIMIT", 10)
+    monkeypatch.setattr("kubewright.storage.postgresql_watch._BATCH", 4)
+    async with open_storage(postgresql_server.url("slow")) as store:
+        watch = store.watch("/", await store.revision())
+        await asyncio.gather(*(store.create(f"/{number:03}", b"v") for number in range(100)))
+        async with asyncio.timeout(10):
+            assert await watch.progress() < 100, "the queue is full"
+        assert watch.pending
+        assert [event.revision for event in await take(watch, 100)] == list(range(1, 101))
+        assert await watch.progress() == 100
+
+
 async def test_errors_of_connecting(
     own_server: PostgreSQLServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

