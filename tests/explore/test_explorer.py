@@ -167,14 +167,15 @@ def test_the_decorator_reports_violations() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["crash-after@w5", "error=conflict@w2", "hold@d7+30s", "skew=-300@p1", "gap@d3+0.021s"]
+    "text",
+    ["crash-after@w5", "error=conflict@w2", "hold@d7+30s", "skew=-300@p1", "gap@d3+0.021s", "defer@q4"],
 )
 def test_faults_have_a_text_form(text: str) -> None:
     assert str(Fault.parse(text)) == text
 
 
 @pytest.mark.parametrize(
-    "text", ["crash", "explode@w1", "error=odd@w1", "skew=x@p1", "hold@q1", "hold@d1+1h"]
+    "text", ["crash", "explode@w1", "error=odd@w1", "skew=x@p1", "hold@q1", "hold@z1", "hold@d1+1h"]
 )
 def test_invalid_faults_are_reported(text: str) -> None:
     with pytest.raises(FaultError):

@@ -18,10 +18,11 @@ import pytest
 
 from kubewright import Context, CustomResource, ObjectMeta, Operator, Spec, Status, resource
 from kubewright.api.core.v1 import ConfigMap
-from kubewright.explore import ExternalFake, Steps, explore, parse_faults, run_once, scenario
+from kubewright.explore import ExternalFake, Run, Steps, explore, parse_faults, run_once, scenario
 from kubewright.explore.forks import run_forked
 from kubewright.explore.run import SimulatedRun
 from kubewright.manager import SyncContext
+from kubewright.manifests.crds import crd
 
 COMPLETE_REPETITIONS = 100 if os.environ.get("KUBEWRIGHT_EXPLORE_ALL") == "1" else 5
 
@@ -94,6 +95,34 @@ def test_the_same_seed_gives_the_same_trace(reference) -> None:
     other = run_once(make_operator, one_pair, seed=1)
     assert other.ok
     assert other.trace.text() != reference.trace.text()
+
+
+def pair(name: str) -> Pair:
+    return Pair(metadata=ObjectMeta(name=name, namespace="default"), spec=PairSpec())
+
+
+@scenario(setup=[dict(crd(Pair)), *map(pair, "abcd")], quiet_seconds=10)
+async def four_pairs(steps: Steps) -> None:
+    await steps.wait(ConfigMap, "d-right", absent=False)
+
+
+def order_of(run: Run) -> list[str]:
+    """Return the objects in the order of their first write."""
+    return list(dict.fromkeys(each.text.split()[-1].rpartition("-")[0] for each in run.trace.points("write")))
+
+
+def test_faults_and_seeds_change_the_order_of_reconciles() -> None:
+    reference = run_once(make_operator, four_pairs)
+    assert order_of(reference) == ["default/a", "default/b", "default/c", "default/d"]
+    assert next(reference.trace.points("reconcile")).ready == 3
+    starts = {each.text: each.point for each in reversed([*reference.trace.points("reconcile")])}
+    plan = parse_faults(f"defer@{starts['pair default/b']}")
+    deferred = run_once(make_operator, four_pairs, faults=plan, reference=reference)
+    assert deferred.ok, deferred.findings
+    assert order_of(deferred) == ["default/a", "default/c", "default/d", "default/b"]
+    orders = {tuple(order_of(run_once(make_operator, four_pairs, seed=seed))) for seed in range(1, 5)}
+    assert len(orders) > 1
+    assert all(sorted(each) == order_of(reference) for each in orders)
 
 
 def keep_clock(clock=time.monotonic) -> float:

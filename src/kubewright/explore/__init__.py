@@ -28,6 +28,7 @@ Runs:
 - `definition_finalizer`: `DefinitionFinalizer`, the deletion of CustomResourceDefinitions as a program
 - `replica`: the API server as the controllers of a control plane see it in a process of their own
 - `transport`, `streams`, `local_webhooks`: requests, watches and webhook calls, where faults are injected
+- `reconcile_order`: starts of reconciles, which faults and seeds reorder
 - `external`: `ExternalFake`, a system outside of the cluster with the same fault points
 - `trace`: `Trace`, the numbered events of a run
 - `faults`: `Fault`, what happens at which point

@@ -16,7 +16,7 @@ not sampled. A fault is left out if the run would equal that of another fault:
   (`unobserved`). What remains is its restart: once before the first event of each type (added, modified,
   deleted) of each resource.
 - *reorder*: a slow request or response matters only if something happens meanwhile: a step, a delivery of
-  another object, or a request of another reconcile.
+  another object, or a request of another reconcile. A reconcile is deferred only if others are ready.
 - *errors*: a watch that is started again although nothing has changed has no faults of its own. A read of
   the storage fails in one way only.
 - *conflict*, *admission*: only for verbs that can get the response.
@@ -168,7 +168,10 @@ def clock(trace: Trace) -> Iterator[Fault]:
 
 
 def reorder(trace: Trace) -> Iterator[Fault]:
-    """Delay each write, or its response, until something else has happened."""
+    """Delay each write, or its response, until something else has happened; defer each reconcile."""
+    for event in trace.points("reconcile"):
+        if event.ready:
+            yield Fault("defer", event.point)
     events = trace.events
     for event in trace.points("write"):
         moment = next((each.time for each in events[event.number + 1 :] if _is_concurrent(event, each)), None)

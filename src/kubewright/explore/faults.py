@@ -20,6 +20,7 @@
 | `pause` | `w` | the process is stopped before it sends the request, and continues after the delay |
 | `lease-lost` | `w` | requests for Leases fail for the delay |
 | `skew=SECONDS` | `p`, `w` | the wall clock of the process is changed |
+| `defer` | `q` | the request is put back, and all that are ready are reconciled before it |
 | `upgrade` | `w` | crash after the write; the new version of the operator starts |
 
 The text form is what replay tokens, reports and generated tests contain.
@@ -33,7 +34,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 _PATTERN = re.compile(
-    r"(?P<action>[a-z-]+)(?:=(?P<value>[^@+]+))?@(?P<point>[wrodlxp]\d+)(?:\+(?P<seconds>\d+(?:\.\d+)?)s)?"
+    r"(?P<action>[a-z-]+)(?:=(?P<value>[^@+]+))?@(?P<point>[wrodlxpq]\d+)(?:\+(?P<seconds>\d+(?:\.\d+)?)s)?"
 )
 
 
@@ -115,6 +116,7 @@ ACTIONS: Final = frozenset(
         "pause",
         "lease-lost",
         "skew",
+        "defer",
         "upgrade",
     )
 )
@@ -135,6 +137,8 @@ class Fault:
             raise FaultError(f"unknown fault {self.action!r}; expected one of {', '.join(sorted(ACTIONS))}")
         if self.action == "error" and self.value not in ERRORS:
             raise FaultError(f"unknown error {self.value!r}; expected one of {', '.join(ERRORS)}")
+        if (self.action == "defer") != self.point.startswith("q"):
+            raise FaultError(f"{self.action} is not possible at the point {self.point}")
         if self.action == "skew":
             try:
                 float(self.value)

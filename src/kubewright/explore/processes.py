@@ -17,6 +17,7 @@ from kubewright.manager import Operator
 from kubewright.manager.operator_runtime import prepare
 
 from .loop import PROCESS, ProcessState
+from .reconcile_order import control_order
 
 if TYPE_CHECKING:
     from .cluster import SimulatedCluster
@@ -97,6 +98,7 @@ class OperatorProcess(ProcessState):
         )
         manager = (await prepare(operator, client)).manager
         manager.handle_signals = False
+        control_order(self, manager)
         if manager.elector is not None:
             manager.elector.clock = cluster.loop.time
         await manager.run(self.stop)

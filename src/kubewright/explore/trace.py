@@ -16,6 +16,7 @@ processes of the operator: `w3` is the third write.
 | `d` | delivery of a watch event after the initial state |
 | `l` | write of a Lease |
 | `x` | call of an external system |
+| `q` | start of a reconcile, when its request leaves the work queue |
 | `p` | start of a process of the operator |
 """
 
@@ -35,6 +36,7 @@ POINT_KINDS: Final = {
     "delivery": "d",
     "lease": "l",
     "external": "x",
+    "reconcile": "q",
     "start": "p",
 }
 """Letter of the points of each kind of event."""
@@ -71,6 +73,8 @@ class TraceEvent:
     """Body of a write, object of a delivery."""
     ended: int = 0
     """Task switches before the response."""
+    ready: int = 0
+    """Number of other requests in the work queues of the process that were ready, for a reconcile."""
 
     def line(self) -> str:
         """Return the event as one line of the trace."""

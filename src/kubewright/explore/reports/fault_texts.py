@@ -23,6 +23,7 @@ _SENTENCES: Final = {
     "pause": "the operator is paused for {seconds:g} s before it sends {event}",
     "lease-lost": "requests for Leases fail for {seconds:g} s, from {event} on",
     "skew": "the clock of the operator is changed by {value} s at {event}",
+    "defer": "all requests that are ready are reconciled before {event}",
     "upgrade": "the new version of the operator starts after {event}",
 }
 
