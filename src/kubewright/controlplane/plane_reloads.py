@@ -12,17 +12,21 @@ from typing import TYPE_CHECKING
 from .access import read_authorization_settings
 from .config_file import naming_file
 from .config_reload import Close, ConfigReloader, ReloadMetrics
-from .encryption import EncryptedStorage
 from .identity_lease import server_identity
 
 if TYPE_CHECKING:
     from .plane import ControlPlane
+
+ENCRYPTION_CHECK = "poststarthook/start-encryption-provider-config-automatic-reload"
+"""Health check of kube-apiserver that the reload of the encryption configuration has started."""
 
 
 def config_reloaders(plane: ControlPlane) -> dict[str, ConfigReloader]:
     """Return the reloaders of a control plane, by configuration; their metrics are registered."""
 
     async def reload_encryption() -> Close:
+        from .encryption import EncryptedStorage
+
         assert isinstance(plane.storage, EncryptedStorage)
         return await plane.storage.reload(_file(plane, "encryption"))
 
@@ -50,6 +54,8 @@ def config_reloaders(plane: ControlPlane) -> dict[str, ConfigReloader]:
             metrics = ReloadMetrics(name, server_identity(plane.port))
             plane.server.metrics.registry.register(metrics)
             found[name] = ConfigReloader(_file(plane, name), apply, metrics)
+    if "encryption" in found:
+        plane.server.health.add(ENCRYPTION_CHECK, lambda: None)
     return found
 
 

@@ -19,6 +19,7 @@ from kubewright.api.codec import to_plain
 from kubewright.api.errors import APIError
 from kubewright.api.flowcontrol.v1 import FlowSchema, PriorityLevelConfiguration
 from kubewright.apiserver.flow_control import Flow, FlowControl
+from kubewright.apiserver.work_estimate import WorkEstimator
 from kubewright.cache import Cache
 from kubewright.client.errors import NoKindMatch
 from kubewright.controlplane.flow_classifier import by_precedence, flow_of, matching_schema, priority_levels
@@ -77,6 +78,7 @@ async def cluster_priorities(client: Client, server: APIServer) -> AsyncIterator
             informer.add_handler(lambda *_: changed.set())
         await cache.wait_for_sync()
         await priorities.update()
+        priorities.control.estimate = WorkEstimator(server).estimate
         server.flow_control = priorities.control
 
         async def follow() -> None:

@@ -114,8 +114,10 @@ async def test_a_kms_plugin_that_does_not_respond_is_tried_again(tmp_path: Path)
         reloader = plane.reloaders["encryption"]
         write_config(config, {"kms": kms}, {"identity": {}})
         assert not await reloader.check()
-        response = await plane.server.handle(HTTPRequest("GET", "/readyz/kms-providers", user=SYSTEM))
+        response = await plane.server.handle(HTTPRequest("GET", "/readyz?verbose", user=SYSTEM))
         assert response.status == 200, "the providers in use are healthy"
+        for check in (b"kms-providers", b"poststarthook/start-encryption-provider-config-automatic-reload"):
+            assert b"[+]%b ok" % check in response.body
         server = UnixServer(socket)
         server.add(KEY_MANAGEMENT, Plugin())
         await server.start()
