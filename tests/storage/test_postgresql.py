@@ -83,7 +83,7 @@ async def test_servers_on_one_database_share_state(postgresql_server: PostgreSQL
 
 
 async def test_watch_resumes_after_the_server_restarts(own_server: PostgreSQLServer) -> None:
-    url = own_server.url("restart", "timeout=1.5")
+    url = own_server.url("restart", "timeout=2")
     async with open_storage(url) as store:
         watch = store.watch("/", await store.revision())
         states: list[bool] = []
@@ -111,7 +111,7 @@ async def test_watch_resumes_after_the_server_restarts(own_server: PostgreSQLSer
 async def test_write_whose_response_was_lost_is_not_repeated(
     postgresql_server: PostgreSQLServer, proxy: FaultProxy
 ) -> None:
-    url = postgresql_server.url("lost", "timeout=1", address=proxy.address)
+    url = postgresql_server.url("lost", "timeout=2", address=proxy.address)
     async with (
         open_storage(url) as store,
         open_storage(postgresql_server.url("lost")) as direct,
@@ -147,7 +147,7 @@ async def test_write_whose_response_was_lost_is_not_repeated(
 async def test_connections_that_are_cut_are_replaced(
     postgresql_server: PostgreSQLServer, proxy: FaultProxy
 ) -> None:
-    async with open_storage(postgresql_server.url("cut", "timeout=2", address=proxy.address)) as store:
+    async with open_storage(postgresql_server.url("cut", address=proxy.address)) as store:
         watch = store.watch("/", await store.revision())
         await watch.progress()
         for number in range(3):
@@ -161,7 +161,7 @@ async def test_connections_that_are_cut_are_replaced(
 
 async def test_one_of_several_addresses_accepts_writes(own_server: PostgreSQLServer) -> None:
     dead = free_port()
-    url = own_server.url("failover", "timeout=1", address=f"127.0.0.1:{dead},{own_server.address}")
+    url = own_server.url("failover", address=f"127.0.0.1:{dead},{own_server.address}")
     async with open_storage(url) as store:
         assert await store.create("/k", b"1") == 1
     # A standby is read-only.
@@ -186,7 +186,7 @@ async def test_synchronous_standby_takes_over(own_server: PostgreSQLServer) -> N
         own_server.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
         own_server.execute("SELECT pg_reload_conf()")
         addresses = f"{own_server.address},{standby.address}"
-        async with open_storage(own_server.url("promotion", "timeout=2", address=addresses)) as store:
+        async with open_storage(own_server.url("promotion", address=addresses)) as store:
             watch = store.watch("/", await store.revision())
             written: dict[str, int] = {}
             stop = asyncio.Event()
@@ -246,14 +246,14 @@ async def test_slow_reader_of_a_watch_receives_every_event(
 async def test_errors_of_connecting(
     own_server: PostgreSQLServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = own_server.url("errors", "timeout=0.5")
+    url = own_server.url("errors")
     with pytest.raises(StorageError, match=r'database "missing" does not exist .*createdb missing'):
         await open_storage(url.replace("/postgres?", "/missing?")).open()
     port = free_port()
     with pytest.raises(
         StorageError, match=rf"PostgreSQL at 127\.0\.0\.1:{port}/postgres: .*check that it is"
     ):
-        await open_storage(own_server.url("errors", "timeout=0.3", address=f"127.0.0.1:{port}")).open()
+        await open_storage(own_server.url("errors", "timeout=1", address=f"127.0.0.1:{port}")).open()
     async with open_storage(url):
         pass
     own_server.execute("UPDATE errors.store SET format = 2")
@@ -324,7 +324,7 @@ async def test_tls_with_client_certificates(own_server: PostgreSQLServer, tmp_pa
     restart(own_server)
     try:
         own_server.execute("CREATE ROLE client LOGIN SUPERUSER")
-        url = own_server.url("tls", "timeout=1").replace("kubewright@", "client@")
+        url = own_server.url("tls").replace("kubewright@", "client@")
         verified = f"{url}&sslmode=verify-full&sslrootcert={files}/ca.pem"
         async with open_storage(f"{verified}&sslcert={files}/client.pem&sslkey={files}/client.key") as store:
             assert await store.create("/k", b"1") == 1

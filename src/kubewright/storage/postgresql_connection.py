@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -101,6 +102,7 @@ class PostgreSQLConnections:
         """Call a function with a connection; `repeat`: whether it can be called twice."""
         deadline = time.monotonic() + self.options.timeout
         failures = 0
+        reason: Exception | None = None
         while True:
             sent = False
             try:
@@ -120,10 +122,12 @@ class PostgreSQLConnections:
                         self.discard_idle()
                     if not repeat:
                         raise self.explain(error, sent=True) from error
+                if reason is None or not isinstance(error, TimeoutError):
+                    reason = error  # More useful than that the last of several attempts has timed out.
                 failures += 1
                 pause = backoff(failures)
                 if not self._is_transient(error) or time.monotonic() + pause >= deadline:
-                    raise self.explain(error, sent=False) from error
+                    raise self.explain(reason, sent=False) from error
             except BaseException:
                 if sent:
                     self._discard(connection)
@@ -191,6 +195,8 @@ class PostgreSQLConnections:
             return (error.sqlstate or "")[:2] in ("08", "53", "57")
         if isinstance(error, errors.InterfaceError):
             return "closed" in str(error)
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return False
         return isinstance(error, OSError | TimeoutError | errors.TargetServerAttributeNotMatched)
 
     def explain(self, error: Exception, *, sent: bool) -> Exception:
