@@ -143,9 +143,11 @@ class Store:
         list of all keys and entries needs 150.
         """
         for space in list(self._namespaces) if namespace is None else [namespace]:
-            for name in list(self._namespaces.get(space, ())):
+            objects = self._namespaces.get(space, {})
+            for name in list(objects):
                 key = ObjectKey(space, name)
-                entry = self.get(key)
+                # A namespace whose last object was removed and that has objects again has another dict.
+                entry = objects.get(name) or self.get(key)
                 if entry is not None:
                     yield key, entry
 
@@ -157,7 +159,9 @@ class Store:
             objects = self._namespaces[namespace] = {}
         old = objects.get(key.name)
         objects[key.name] = entry
-        self.bytes += entry.size - (old.size if old is not None else 0)
+        self.bytes += len(entry.raw)
+        if old is not None:
+            self.bytes -= old.size
         for name in self._indexers:
             self._index(name, key, entry)
         return old

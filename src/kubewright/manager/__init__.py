@@ -15,7 +15,8 @@
   server that are built from it
 - `fleet`: `Fleet`, functions for many clusters; `cluster_providers`: where clusters come from; `clusters`:
   `Clusters`, the connected ones; `fleet_runtime`, `fleet_metrics`: a manager for each cluster
-- `context`: `Context`; `sync_context`: `SyncContext` for plain functions; `unawaited`: calls without await
+- `context`: `Context`; `sync_context`: `SyncContext` for plain functions; `unawaited`: calls without await;
+  `object_memories`: `ctx.memory`
 - `change_handlers`: handlers for changes with old and new state; `failure_events`: events about errors
 - `template_folder`, `rendered_kinds`: objects from templates, behind `Operator.render`; `composed_kinds`:
   from a graph, behind `Operator.compose`; `set_status`: the status of both

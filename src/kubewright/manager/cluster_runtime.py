@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -34,6 +33,7 @@ from .events import EventRecorder
 from .failure_events import FailureEvents
 from .injection import InjectedFunction, describe
 from .manager import Manager
+from .object_memories import ObjectMemories
 from .registration import kind_name
 from .sync_context import SyncCachedClient, SyncContext, sync_client
 
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from .declared_functions import ObjectHandler, ObjectKind, WatchedKind
     from .object_functions import ObjectFunctions
 
-MAX_MEMORIES = 100_000
-"""Number of objects with a memory; the least recently used ones are dropped."""
 FINALIZER_RETRY_SECONDS = 1.0
 """Interval in which a second reconciler of a kind checks whether the first has stored the finalizer."""
 
@@ -78,9 +76,7 @@ class ClusterRuntime:
         self.clusters_users: list[tuple[ObjectKind, Controller[Request]]] = []
         """Controllers whose reconcilers have a parameter of type `Clusters`."""
         self._cluster = manager.cluster_name
-        self._memories: OrderedDict[tuple[ObjectKind, Request], tuple[str | None, dict[str, Any]]] = (
-            OrderedDict()
-        )
+        self._memories = ObjectMemories()
         self._desired: dict[ObjectKind, DesiredState] = {}
         self._object_sets: dict[ObjectKind, ObjectSets] = {}
         self._sync_client: SyncCachedClient | None = None
@@ -133,7 +129,7 @@ class ClusterRuntime:
             recorder=self.recorder,
             log=log,
             desired=self._desired_state(kind),
-            memory=self._memory(kind, request, obj.metadata.uid),
+            find_memory=functools.partial(self._memories.get, kind, request, obj.metadata.uid),
             causes=info.causes if info is not None else (),
         )
         values = {
@@ -197,16 +193,6 @@ class ClusterRuntime:
             self._object_sets[kind] = found
         return found
 
-    def _memory(self, kind: ObjectKind, request: Request, uid: str | None) -> dict[str, Any]:
-        memories = self._memories
-        known = memories.get((kind, request))
-        if known is None or known[0] != uid:
-            known = memories[kind, request] = (uid, {})
-            if len(memories) > MAX_MEMORIES:
-                memories.popitem(last=False)
-        memories.move_to_end((kind, request))
-        return known[1]
-
     def reader(self, kind: ObjectKind) -> Callable[[Request], Awaitable[Any]]:
         """Return a function from a request to its object, or `None` if it does not exist.
 
@@ -239,7 +225,7 @@ class ClusterRuntime:
         async def reconcile(request: Request) -> Result | None:
             obj = await read(request)
             if obj is None:
-                self._memories.pop((kind, request), None)
+                self._memories.discard(kind, request)
                 return None
             if finalizers is not None:
                 finalized = await finalizers.handle(obj)

@@ -7,7 +7,7 @@ lines refer to it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -54,8 +54,6 @@ class BaseContext(Generic[T]):
     recorder: EventRecorder
     log: ObjectLogger
     desired: DesiredState
-    memory: dict[str, Any] = field(default_factory=dict)
-    """Values that functions keep for this object between calls; lost when the process ends."""
     causes: Causes = ()
     """Why the function is called: changed objects, requeue, retry. For diagnosis: it can be incomplete."""
 
@@ -77,6 +75,13 @@ class Context(BaseContext[T], Generic[T]):
 
     client: CachedClient
     """Reads from the cache, including own writes; `client.uncached` reads from the API server."""
+    find_memory: Callable[[], dict[str, Any]] = field(repr=False)
+    """Returns the memory of the object; creates it if the object has none."""
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """Values that functions keep for this object between calls; lost when the process ends."""
+        return self.find_memory()
 
     @recorded
     async def ensure(

@@ -58,6 +58,11 @@ class SyncContext(BaseContext[T], Generic[T]):
     context: Context[T]
     """The context whose coroutines run on the event loop."""
 
+    @property
+    def memory(self) -> dict[str, Any]:
+        """Values that functions keep for this object between calls; lost when the process ends."""
+        return self.context.memory
+
     @classmethod
     def of(cls, context: Context[T], client: SyncCachedClient) -> SyncContext[T]:
         """Return the synchronous form of a context."""
@@ -69,7 +74,6 @@ class SyncContext(BaseContext[T], Generic[T]):
             recorder=context.recorder,
             log=context.log,
             desired=context.desired,
-            memory=context.memory,
             causes=context.causes,
             context=context,
         )
