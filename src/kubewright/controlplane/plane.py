@@ -44,6 +44,7 @@ from .access import (
 from .admission import check_names
 from .bootstrap import bootstrap
 from .builtins import builtin_resources
+from .cluster_controllers import ClusterControllers
 from .controller_names import check_controller_names
 from .credentials import (
     CredentialStore,
@@ -70,13 +71,10 @@ if TYPE_CHECKING:
     from kubewright.apiserver.http.server import HTTPServer
     from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair
     from kubewright.client import Client
-    from kubewright.workloads.cloud.provider import CloudProvider
     from kubewright.workloads.pod_metrics import MetricsSource
     from kubewright.workloads.workloads import Workloads
 
     from .config_reload import ConfigReloader
-    from .controller_election import ControllerElection
-    from .controllers import Component, ControllerManager
     from .jwt_authentication import OIDCOptions
 
 SERVICE_NAMES = (
@@ -206,13 +204,8 @@ class ControlPlane:
         """CIDRs of the addresses of LoadBalancer services, separated by commas; used with nodes."""
         for part in load_balancer_range.split(","):
             ipaddress.ip_network(part.strip())
-        self.workloads: Workloads | None = None
-        """Workload controllers and nodes; `None` without nodes, or if they run on another replica."""
         self.lease_duration = lease_duration
         """Seconds after which another replica continues the controllers of one that was killed."""
-        self.election: ControllerElection | None = None
-        """Leader election of the controllers; `None` if the storage cannot be shared."""
-        self._elected: ControllerManager | None = None
         self.bind = bind
         self.port = port
         if http2:
@@ -302,6 +295,7 @@ class ControlPlane:
         self.front_proxy_client: KeyPair
         self.issuer: TokenIssuer
         self.informers = Informers(self.server)
+        self.cluster = ClusterControllers(self)
         self.rules = RuleResolver(self.informers) if "rbac" in self.auth else None
         self._identity = IdentityReviews()
         self._node_authorizer: NodeAuthorizer | None = None
@@ -353,6 +347,11 @@ class ControlPlane:
             user = User(user, (AUTHENTICATED,))
         transport = InProcessTransport(self.server, user or ADMINISTRATOR)
         return Client.from_transport(transport, namespace=namespace, user_agent=user_agent)
+
+    @property
+    def workloads(self) -> Workloads | None:
+        """Workload controllers and nodes; `None` without nodes, or if they run on another replica."""
+        return self.cluster.workloads
 
     # Assembly
 
@@ -533,7 +532,7 @@ class ControlPlane:
         await self.definitions.start()
 
     def _assemble(self) -> None:
-        """Create the flow classifier, the aggregator and, if enabled, the controllers."""
+        """Create the flow classifier, the aggregator and the controllers of the API server."""
         from .aggregation import Aggregator
         from .controllers import ControllerManager
         from .controllers.service_allocations import ServiceAllocationRepair
@@ -561,23 +560,6 @@ class ControlPlane:
         if not self.is_worker:
             self.controllers.add(ServiceAllocationRepair(self.server, self.informers))
         self._parts.append(self.aggregator)
-        if self.runs_controllers and not self.storage.is_shared:
-            self.controllers.add(*self._default_components())
-
-    def _default_components(self) -> list[Component]:
-        """Create the controllers of kube-controller-manager that need no nodes."""
-        from .controllers import default_components
-
-        plugins = self.server.admission.plugins
-        return default_components(
-            self.server,
-            self.informers,
-            ca=lambda: self.ca,
-            sign=self.issuer.sign_legacy,
-            quotas=next((each for each in plugins if each.name == "ResourceQuota"), None),
-            aggregated=self.aggregator.informers,
-            disabled=self.disabled_controllers,
-        )
 
     async def _control(self) -> None:
         """Write the APIServices and the authentication config map, then start the controllers."""
@@ -588,76 +570,16 @@ class ControlPlane:
             await publish(self.server, self.client_authorities, self.front_proxy)
         await self.controllers.start()
         self._parts.append(self.controllers)
-        if self.is_worker:
-            return
-        if self.storage.is_shared and (self.runs_controllers or self.nodes not in (0, "0")):
-            from .controller_election import ControllerElection
-
-            self.election = ControllerElection(
-                self.client(user_agent="kube-controller-manager"),
-                self._start_elected,
-                self._stop_elected,
-                lease_duration=self.lease_duration,
-            )
-            self._parts.append(self.election)
-            await self.election.start()
-        elif self.nodes not in (0, "0"):
-            self.workloads = self._create_workloads()
-            self._parts.append(self.workloads)
-            await self.workloads.start()
-
-    async def _start_elected(self) -> None:
-        """Start the controllers and the nodes of the cluster on this replica."""
-        from .controllers import ControllerManager
-
-        self._elected = ControllerManager(self.server, self.informers)
-        if self.runs_controllers:
-            self._elected.add(*self._default_components())
-        await self._elected.start()
-        if self.nodes not in (0, "0"):
-            self.workloads = self._create_workloads()
-            await self.workloads.start()
-
-    async def _stop_elected(self) -> None:
-        """Stop what `_start_elected` has started."""
-        workloads, self.workloads = self.workloads, None
-        elected, self._elected = self._elected, None
-        if workloads is not None:
-            await workloads.stop()
-        if elected is not None:
-            await elected.stop()
-
-    def _create_workloads(self) -> Workloads:
-        from kubewright.workloads.workloads import Workloads
-
-        from .controller_names import disabled_components
-        from .workload_connection import EmbeddedConnection
-
-        disabled = disabled_components(self.disabled_controllers, controllers=self.runs_controllers)
-        return Workloads(
-            EmbeddedConnection(self),
-            nodes=self.nodes,
-            run_processes=self.run_processes,
-            kubelet_directory=self.kubelet_directory,
-            disable=disabled,
-            cloud=self._create_cloud,
-        )
-
-    def _create_cloud(self) -> CloudProvider:
-        from kubewright.workloads.cloud.in_memory import InMemoryCloud
-
-        return InMemoryCloud(load_balancer_range=self.load_balancer_range)
+        if not self.is_worker:
+            self._parts.append(self.cluster)
+            await self.cluster.start()
 
     async def wait_until_idle(self) -> None:
         """Wait until no controller, nor the scheduler or a simulated node, has work that is due."""
         while True:
-            await self.controllers.wait_until_idle()
-            if self._elected is not None:
-                await self._elected.wait_until_idle()
-            if self.workloads is None:
-                return
             before = await self.storage.revision()
-            await self.workloads.wait_until_idle()
+            await self.controllers.wait_until_idle()
+            await self.cluster.wait_until_idle()
             if await self.storage.revision() == before:
                 return
 

@@ -160,7 +160,7 @@ async def test_orphaned_aggregated_dependent_loses_its_reference(
 ) -> None:
     owner = await create(shop, config_maps(), "owner")
     bear = await create(shop, toys(), "bear", owner)
-    (collector,) = [each for each in plane.controllers if isinstance(each, GarbageCollector)]
+    (collector,) = [each for each in plane.cluster.manager or () if isinstance(each, GarbageCollector)]
 
     async def observed() -> bool:
         return bear["metadata"]["uid"] in collector.graph.nodes

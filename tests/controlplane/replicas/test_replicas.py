@@ -54,7 +54,7 @@ class ReplicaSet:
     @property
     def leaders(self) -> list[int]:
         """The replicas that run the controllers."""
-        return [number for number, plane in enumerate(self.planes) if plane._elected is not None]
+        return [number for number, plane in enumerate(self.planes) if plane.cluster.manager is not None]
 
 
 @pytest.fixture
