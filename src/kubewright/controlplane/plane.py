@@ -113,6 +113,7 @@ class ControlPlane:
         kubelet_client_key_pair: tuple[str | Path, str | Path] | None = None,
         kubelet_preferred_address_types: Sequence[str] = (),
         tls_min_version: Literal["1.2", "1.3"] = "1.2",
+        tls_cipher_suites: Sequence[str] = (),
         advertise_address: str = "",
         runtime_config: Mapping[str, bool] | None = None,
         token_auth_file: str | Path | None = None,
@@ -227,6 +228,11 @@ class ControlPlane:
         )
         self._kubelet_address_types = tuple(kubelet_preferred_address_types)
         self._tls_min_version = tls_min_version
+        self._tls_cipher_suites = tuple(tls_cipher_suites)
+        if self._tls_cipher_suites:
+            from kubewright.apiserver.http.cipher_suites import check_cipher_suites
+
+            check_cipher_suites(self._tls_cipher_suites)
         self.advertise_address = advertise_address
         """IP address in the endpoints of the service `kubernetes`; by default that of `bind`."""
         self.runtime_config = dict(runtime_config or {})
@@ -602,6 +608,7 @@ class ControlPlane:
             tls_min_version=ssl.TLSVersion.TLSv1_3
             if self._tls_min_version == "1.3"
             else ssl.TLSVersion.TLSv1_2,
+            tls_cipher_suites=self._tls_cipher_suites,
             reuse_port=self.shares_port,
         )
         await self.front.start()

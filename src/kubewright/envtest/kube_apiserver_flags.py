@@ -44,6 +44,7 @@ _SUPPORTED = {
         etcd-servers feature-gates kubelet-preferred-address-types oidc-signing-algs
         requestheader-allowed-names requestheader-extra-headers-prefix
         requestheader-group-headers requestheader-uid-headers requestheader-username-headers
+        tls-cipher-suites
     """,
     "map": """
         runtime-config
@@ -93,7 +94,7 @@ _IGNORED = {
     "list": """
         admission-control cors-allowed-origins disabled-metrics emulated-version
         etcd-servers-overrides min-compatibility-version strict-transport-security-directives
-        tls-cipher-suites tls-curve-preferences watch-cache-sizes
+        tls-curve-preferences watch-cache-sizes
     """,
     "map": """
         allow-metric-labels

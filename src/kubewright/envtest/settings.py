@@ -235,6 +235,7 @@ def _certificates(flags: Flags, cert_dir: Path) -> dict[str, Any]:
                 f"--tls-min-version: unknown tls version {version!r}; use VersionTLS12 or VersionTLS13"
             )
         found["tls_min_version"] = _TLS_VERSIONS[version]
+    found["tls_cipher_suites"] = flags.strings("tls-cipher-suites")
     found["cert_dir"] = None if "tls_key_pair" in found and "cert-dir" not in flags else cert_dir
     if found["cert_dir"] is not None:
         found["kubeconfig"] = cert_dir / "kubewright.kubeconfig"

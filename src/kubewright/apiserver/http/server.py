@@ -19,7 +19,7 @@ import logging
 import signal
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
@@ -88,6 +88,7 @@ class HTTPSettings(TypedDict, total=False):
     max_unsent_bytes: int
     http2: bool
     tls_min_version: ssl.TLSVersion
+    tls_cipher_suites: Sequence[str]
     reuse_port: bool
 
 
@@ -110,6 +111,7 @@ class HTTPServer:
         max_unsent_bytes: int = MAX_UNSENT_BYTES,
         http2: bool = False,
         tls_min_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2,
+        tls_cipher_suites: Sequence[str] = (),
         reuse_port: bool = False,
     ) -> None:
         """`body_grace`: seconds after which bodies must arrive at a minimum rate. `stall_timeout`: seconds in
@@ -144,6 +146,7 @@ class HTTPServer:
             require_http2()
         self.http2 = http2
         self._tls_min_version = tls_min_version
+        self._tls_cipher_suites = tuple(tls_cipher_suites)
         self._reuse_port = reuse_port or None
         self.http2_connections: set[HTTP2Connection] = set()
         self._listener: Listener | None = None
@@ -236,6 +239,7 @@ class HTTPServer:
             request_certificates=bool(self.client_authorities),
             http2=self.http2,
             minimum_version=self._tls_min_version,
+            cipher_suites=self._tls_cipher_suites,
         )
         try:
             self._sockets = await loop.create_server(

@@ -11,7 +11,7 @@ import ipaddress
 import os
 import ssl
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from .cipher_suites import set_cipher_suites
 from .client_certificates import request_client_certificates
 
 
@@ -194,13 +195,16 @@ def server_context(
     request_certificates: bool = False,
     http2: bool = False,
     minimum_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2,
+    cipher_suites: Sequence[str] = (),
 ) -> ssl.SSLContext:
     """Return a TLS context; with `request_certificates`, clients may send one, which is not verified.
 
-    With `http2`, clients can negotiate it.
+    With `http2`, clients can negotiate it. `cipher_suites` are the only ones for TLS 1.2, if given.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = minimum_version
+    if cipher_suites:
+        set_cipher_suites(context, cipher_suites)
     context.set_alpn_protocols(["h2", "http/1.1"] if http2 else ["http/1.1"])
     load_key_pair(context, pair)
     if request_certificates:
