@@ -70,6 +70,12 @@ def test_volume_is_not_deleted_before_its_claim_is_observed() -> None:
     assert not run.findings
 
 
+def test_pod_is_deleted_if_its_node_was_never_observed() -> None:
+    each = EXPLORED["pod garbage collector"]
+    run = run_with(each, "gap", "ADDED nodes dead", seconds=120.02)
+    assert not run.findings
+
+
 def test_planted_bug_of_the_garbage_collector_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     remove = GarbageCollector._remove_finalizer
 

@@ -158,7 +158,8 @@ class PodGarbageCollector:
         if left > 0:
             return Result(requeue_after=left)
         if await self.manager.client.uncached.get_or_none(NODE, name) is not None:
-            return None
+            # The cache may never receive it, if it is deleted before the watch has caught up.
+            return Result(requeue_after=QUARANTINE_SECONDS)
         for pod in pods:
             await self._delete(pod, "PodGC: node no longer exists")
         self._missing_since.pop(name, None)
