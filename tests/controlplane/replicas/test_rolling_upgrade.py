@@ -32,6 +32,8 @@ from kubewright.controlplane import ControlPlane
 from .cluster import EtcdMember, ServerProcess, etcd_binary
 
 PREVIOUS = os.environ.get("KUBEWRIGHT_PREVIOUS", "d3bec7e2ec4d5df2523810144ab60be8903b3ff5")
+IS_COMPLETE = "KUBEWRIGHT_PREVIOUS" in os.environ
+"""Whether the way back, and files, are tested, too."""
 ROOT = Path(__file__).parents[3]
 Object = dict[str, Any]
 DEFAULT = "/api/v1/namespaces/default"
@@ -264,7 +266,7 @@ async def wait_for_leader(server: Connection, *others: str) -> None:
 
 
 async def test_replicas_of_two_versions(previous_sources: Path, tmp_path: Path) -> None:
-    """Upgrade a replica while the other one serves, and go back."""
+    """Upgrade a replica while the other one serves; with `KUBEWRIGHT_PREVIOUS`, go back."""
     member = EtcdMember(etcd_binary(), tmp_path, 0, [(free_port(), free_port())])
     try:
         await member.start()
@@ -294,6 +296,8 @@ async def test_replicas_of_two_versions(previous_sources: Path, tmp_path: Path) 
             await wait_for_leader(new, first)
             second = await leader(new)
             await write_objects(new, "three")
+            if not IS_COMPLETE:
+                return
             # Back to the previous version, which reads what this one has written.
             async with server.running() as old:
                 await check_equal_objects(old, new)
@@ -306,9 +310,7 @@ async def test_replicas_of_two_versions(previous_sources: Path, tmp_path: Path) 
         member.kill()
 
 
-@pytest.mark.skipif(
-    "KUBEWRIGHT_PREVIOUS" not in os.environ, reason="set KUBEWRIGHT_PREVIOUS=COMMIT to run it, about 30 s"
-)
+@pytest.mark.skipif(not IS_COMPLETE, reason="set KUBEWRIGHT_PREVIOUS=COMMIT to run it, about 30 s")
 async def test_a_file_of_the_previous_version(previous_sources: Path, tmp_path: Path) -> None:
     """A SQLite file is opened by this version, and by the previous one afterwards."""
     store = f"sqlite:{tmp_path / 'cluster.db'}"
