@@ -236,6 +236,10 @@ class SimulatedRun:
         self._converged_at = cluster.changed_at
         cluster.recorder.mark_converged(time=loop.now)
         await asyncio.sleep(quiet)
+        if reference is not None:
+            # After a fault in the quiet time, at a request that is repeated periodically.
+            while cluster.changed_at != self._converged_at and loop.now < deadline and self._differences():
+                await asyncio.sleep(quiet)
         converged_state = cluster.recorder.converged
         if reference is None and cluster.changed_at != self._converged_at and converged_state is not None:
             before, now = normalise(converged_state), normalise(cluster.recorder.snapshot(time=loop.now))
