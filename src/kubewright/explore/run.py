@@ -238,7 +238,9 @@ class SimulatedRun:
         await asyncio.sleep(quiet)
         if reference is not None:
             # After a fault in the quiet time, at a request that is repeated periodically.
-            while cluster.changed_at != self._converged_at and loop.now < deadline and self._differences():
+            while cluster.changed_at != self._converged_at and self._differences():
+                if loop.now >= deadline:
+                    break
                 await asyncio.sleep(quiet)
         converged_state = cluster.recorder.converged
         if reference is None and cluster.changed_at != self._converged_at and converged_state is not None:
