@@ -288,7 +288,7 @@ def _run(options: dict[str, Any], started: float) -> None:
     from kubewright.manager.log_handler import log_to_stderr
 
     log_to_stderr()
-    _check_modes(options["auth"])
+    _check_modes(options)
     is_worker = options["worker"] is not None
     if is_worker:
         use_own_files(options)
@@ -323,13 +323,18 @@ def _warn_of_processes(options: dict[str, Any]) -> None:
         )
 
 
-def _check_modes(value: str) -> None:
+def _check_modes(options: dict[str, Any]) -> None:
     from kubewright.controlplane.access.modes import parse_modes
 
     try:
-        parse_modes(value)
+        modes = parse_modes(options["auth"])
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="'--auth'") from None
+    if "always-allow" in modes and options["anonymous_auth"] and not options["authorization_config"]:
+        # kube-apiserver does the same: otherwise every client that can connect would be an administrator.
+        options["anonymous_auth"] = False
+        if options["worker"] is None:
+            click.echo("Warning: --auth always-allow disables anonymous requests", err=True)
 
 
 def _explain(error: Exception) -> str:

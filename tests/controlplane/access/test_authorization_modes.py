@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.controlplane.admission.conftest import Cluster
+from tests.controlplane.conftest import Up
 
 from kubewright.apiserver import User
 from kubewright.controlplane import ControlPlane
@@ -162,3 +167,27 @@ async def test_parts_of_the_claim_status_require_their_own_permissions(cluster: 
     )
     await cluster.client.merge(f"{RBAC}/clusterroles/jane", {"rules": rules})
     assert (await send(cluster, JANE, "PATCH", path, devices))[0] == 200
+
+
+def test_always_allow_disables_anonymous_requests(tmp_path: Path, start: Callable[..., Up]) -> None:
+    up = start(tmp_path, "--auth", "rbac,AlwaysAllow", "--token-auth-file", str(_token_file(tmp_path)))
+    assert "Warning: --auth always-allow disables anonymous requests" in (tmp_path / "log").read_text()
+    url = (tmp_path / "ready").read_text().strip()
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    for header, expected in (("", 401), ("Basic YmFkOndyb25n", 401), ("Bearer secret", 200)):
+        request = urllib.request.Request(f"{url}/api/v1/nodes")
+        if header:
+            request.add_header("Authorization", header)
+        try:
+            status = urllib.request.urlopen(request, context=context).status
+        except urllib.error.HTTPError as error:
+            status = error.code
+        assert status == expected, header
+    up.stop()
+
+
+def _token_file(folder: Path) -> Path:
+    path = folder / "tokens"
+    path.write_text('secret,ann,,"testers"\n')
+    return path
