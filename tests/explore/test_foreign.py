@@ -137,7 +137,7 @@ async def test_program_without_bugs() -> None:
 async def test_bugs_of_a_program_are_found() -> None:
     """A fault of a family shows each bug."""
     planted = {
-        "stale-list": (open_shop, "stale@w1+3s", "no_duplicate_children: ConfigMap default/a-"),
+        "stale-list": (open_shop, "stale@w1+5s", "no_duplicate_children: ConfigMap default/a-"),
         "conflict-ignored": (
             resize,
             "error=conflict@w3",

@@ -29,7 +29,8 @@ kopf.on.login()(kopf.login_with_kubeconfig)
 @kopf.on.startup()
 async def configure(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> None:
     settings.posting.enabled = False
-    settings.networking.error_backoffs = [0.1, 0.2, 0.5]
+    # Longer than an outage: kopf forgets a failed handler if it cannot store its progress.
+    settings.networking.error_backoffs = [0.1, 0.2, 0.5, 1, 2, 3, 5]
     settings.watching.reconnect_backoff = 0.1
     memo.client = Client.connect(metrics=False)
 
