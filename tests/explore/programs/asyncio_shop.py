@@ -38,7 +38,7 @@ class Informer:
         self._api = api
         self._list = list_objects
         self._on_change = on_change
-        self._is_first = True
+        self.has_synced = asyncio.Event()
 
     async def run(self) -> None:
         while True:
@@ -53,13 +53,13 @@ class Informer:
     async def _list_and_watch(self) -> None:
         listed = self._api.sanitize_for_serialization(await self._list())
         found = {each["metadata"]["name"]: each for each in listed["items"]}
-        if self._is_first or BUG != "no-relist":
+        if not self.has_synced.is_set() or BUG != "no-relist":
             deleted = [] if BUG == "missed-delete" else [name for name in self.objects if name not in found]
             for name in deleted:
                 self._set(name, None)
             for name, each in found.items():
                 self._set(name, each)
-        self._is_first = False
+        self.has_synced.set()
         version = listed["metadata"]["resourceVersion"]
         async with watch.Watch().stream(self._list, resource_version=version) as stream:
             async for event in stream:
@@ -99,6 +99,7 @@ class ShopOperator:
         if BUG != "missed-delete":
             for each in self.api.sanitize_for_serialization(await self.list_children())["items"]:
                 self.queue.put_nowait(each["metadata"]["labels"]["shop"])
+        await self.shops.has_synced.wait()
         while True:
             name = await self.queue.get()
             try:
