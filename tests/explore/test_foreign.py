@@ -206,7 +206,7 @@ PLANTED = [
     Planted("asyncio_shop.py", "stale-list", "stale", ("stale",)),
     Planted("asyncio_shop.py", "cached-children", "stale", ("hold",)),
     Planted("asyncio_shop.py", "missed-delete", "unobserved", ("gap",), resize_and_delete),
-    Planted("asyncio_shop.py", "no-relist", "watch", ("expired",)),
+    Planted("asyncio_shop.py", "no-relist", "watch", ("expired", "reset")),
     Planted("asyncio_shop.py", "watch-ends", "watch", ("reset",)),
     Planted("asyncio_shop.py", "unordered", "reorder", ("slow-request", "slow-response"), resize_twice),
 ]
@@ -372,14 +372,17 @@ def test_command_line(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "Error: cannot run /no/such/program: No such file or directory\n" in result.output
     arguments[1] = command_of("plain.py", "status-first")
-    arguments += ["--quiet-seconds", "0.5", "--settle-seconds", "5"]
+    arguments += ["--quiet-seconds", "0.5", "--settle-seconds", "5", "--tolerate", "Shop:metadata.labels"]
     saved, page, data = tmp_path / "saved", tmp_path / "report.html", tmp_path / "report.json"
     arguments += ["--save", str(saved), "--html", str(page), "--json", str(data)]
     result = runner.invoke(command, [*arguments, "--family", "crash", "--budget-runs", "4"])
     assert result.exit_code == 1, result.output
     assert "problem:  ConfigMap default/a does not exist" in result.output
     assert "WROTE operator-1#1 is killed" in result.output
+    flags = "--tolerate Shop:metadata.labels --quiet-seconds 0.5 --settle-seconds 5"
+    assert f"{flags} --replay 'create?faults=crash-after@w1&seed=0" in result.output
     assert "#patch shops.shops.example.com default/a'" in result.output
+    assert "tolerances=('Shop:metadata.labels',))" in result.output
     (violation, *_) = json.loads(data.read_text())["violations"]
     assert violation["faults"] == ["crash-after@w1"]
     assert "ConfigMap default/a does not exist" in page.read_text()

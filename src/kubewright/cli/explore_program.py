@@ -42,7 +42,7 @@ def explore_program(
     from kubewright.explore.foreign.exploration import FAMILIES, explore_command, replay_command
     from kubewright.explore.foreign.foreign_run import ForeignOptions
     from kubewright.explore.foreign.process import CommandError
-    from kubewright.explore.foreign.replay import read_token
+    from kubewright.explore.foreign.replay import changed_options, read_token
     from kubewright.explore.replay import ReplayError
     from kubewright.explore.scenario_files import ScenarioError, load_scenarios
 
@@ -59,8 +59,12 @@ def explore_program(
     )
     files = " ".join(f"--scenario {shlex.quote(each)}" for each in scenario_files)
 
-    def describe_replay(token: CommandToken) -> str:
-        return f"kubewright explore --command {shlex.quote(command)} {files} --replay '{token}'"
+    def describe_replay(token: CommandToken, used: ForeignOptions) -> str:
+        changed = changed_options(used)
+        flags = [f" --tolerate {shlex.quote(each)}" for each in changed.pop("tolerances", ())]
+        flags += [f" --{name.replace('_', '-')} {value:g}" for name, value in changed.items()]
+        arguments = f"--command {shlex.quote(command)} {files}{''.join(flags)}"
+        return f"kubewright explore {arguments} --replay '{token}'"
 
     async def explore() -> tuple[ExplorationReport, int]:
         if replay is not None:

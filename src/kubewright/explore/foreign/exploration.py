@@ -38,7 +38,7 @@ MAX_MINIMISED = 5
 """Number of violations per scenario that are minimised."""
 MAX_NOTED = 3
 
-DescribeReplay = Callable[[CommandToken], str]
+DescribeReplay = Callable[[CommandToken, ForeignOptions], str]
 OnProgress = Callable[[Progress], None]
 
 
@@ -50,6 +50,7 @@ class _Violation:
     finding: Finding
     run: ProgramRun
     reference: ProgramRun
+    options: ForeignOptions
     family: str = ""
     order: int = 0
     count: int = 1
@@ -101,7 +102,9 @@ class _Explorer:
         failed = next((each for each in references if each.findings), None)
         if failed is not None:
             self.violations += [
-                _Violation(scenario=scenario, finding=each, run=failed, reference=failed)
+                _Violation(
+                    scenario=scenario, finding=each, run=failed, reference=failed, options=self.options
+                )
                 for each in failed.findings
             ]
             return
@@ -255,6 +258,7 @@ class _Session:
                     finding=each,
                     run=run,
                     reference=self.reference,
+                    options=self.options,
                     family=family,
                     order=order,
                 )
@@ -333,7 +337,7 @@ async def explore_command(
             )
             for name, each in explorer.counts.items()
         ],
-        violations=[_describe(each, options.command, replay) for each in found],
+        violations=[_describe(each, replay) for each in found],
         runs=explorer.runs,
         seconds=time.monotonic() - explorer.started,
         complete=explorer.is_complete,
@@ -364,7 +368,8 @@ async def replay_command(
     started = time.monotonic()
     run, reference, scenario = await replay_run(options, scenarios, token)
     found = [
-        _Violation(scenario=scenario, finding=each, run=run, reference=reference) for each in run.findings
+        _Violation(scenario=scenario, finding=each, run=run, reference=reference, options=options)
+        for each in run.findings
     ]
     notes = []
     if run is not reference and not run.is_complete:
@@ -372,14 +377,14 @@ async def replay_command(
     return ExplorationReport(
         operator=options.command,
         scenarios=[scenario.name],
-        violations=[_describe(each, options.command, replay) for each in found],
+        violations=[_describe(each, replay) for each in found],
         runs=1 if run is reference else 2,
         seconds=time.monotonic() - started,
         notes=notes,
     )
 
 
-def _describe(violation: _Violation, command: str, replay: DescribeReplay | None) -> ViolationReport:
+def _describe(violation: _Violation, replay: DescribeReplay | None) -> ViolationReport:
     run, name = violation.run, violation.finding.name
     expected = violation.reference.state if name == "final-state" and run.faults else None
     file = scenario_file(violation.scenario)
@@ -390,8 +395,8 @@ def _describe(violation: _Violation, command: str, replay: DescribeReplay | None
         message=violation.finding.message,
         expected=expected,
         count=violation.count,
-        replay=replay(CommandToken.of(run)) if replay is not None else "",
-        test=generated_test(run, command=command, scenario_file=file, finding=name),
+        replay=replay(CommandToken.of(run), violation.options) if replay is not None else "",
+        test=generated_test(run, violation.options, scenario_file=file, finding=name),
     )
 
 

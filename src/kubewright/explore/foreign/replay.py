@@ -13,7 +13,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from kubewright.explore.faults import Fault
@@ -61,6 +61,14 @@ class CommandToken:
         return f"{self.run}#{points}" if points else str(self.run)
 
 
+def changed_options(options: ForeignOptions) -> dict[str, Any]:
+    """Return the options that decide a run and do not have their default values."""
+    default = ForeignOptions(command=options.command)
+    names = ("quiet_seconds", "settle_seconds", "tolerances")
+    found = {name: getattr(options, name) for name in names}
+    return {name: value for name, value in found.items() if value != getattr(default, name)}
+
+
 def read_token(text: str) -> CommandToken:
     """Return the token of a text, or of a file that `write_replay` has written; raise `ReplayError`."""
     is_file = Path(text).is_file()
@@ -80,8 +88,9 @@ def write_replay(path: Path, run: ProgramRun, *, command: str, scenario_file: st
     path.with_suffix(".log").write_text(run.output)
 
 
-def generated_test(run: ProgramRun, *, command: str, scenario_file: str, finding: str) -> str:
+def generated_test(run: ProgramRun, options: ForeignOptions, *, scenario_file: str, finding: str) -> str:
     """Return the source of a pytest test that replays a run."""
+    values = "".join(f", {name}={value!r}" for name, value in changed_options(options).items())
     faults = "_".join(each.action for each in run.faults) or "no_fault"
     name = f"{run.scenario}_{finding}_after_{faults}".lower()
     name = "".join(character if character.isalnum() else "_" for character in name)
@@ -90,7 +99,7 @@ def generated_test(run: ProgramRun, *, command: str, scenario_file: str, finding
         "",
         "",
         f"def test_{name}() -> None:",
-        f"    options = ForeignOptions(command={json.dumps(command)})",
+        f"    options = ForeignOptions(command={json.dumps(options.command)}{values})",
         f"    scenarios = load_scenarios({json.dumps(scenario_file)})",
         f"    check_command(options, scenarios, {json.dumps(str(CommandToken.of(run)))})",
     ]
@@ -132,6 +141,7 @@ def check_command(options: ForeignOptions, scenarios: Sequence[Scenario], token:
 
 __all__ = [
     "CommandToken",
+    "changed_options",
     "check_command",
     "generated_test",
     "read_token",
