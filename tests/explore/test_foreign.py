@@ -102,6 +102,7 @@ async def open_shop(steps: Steps) -> None:
 async def resize_twice(steps: Steps) -> None:
     await open_shop(steps)
     await steps.apply(shop(2))
+    await steps.advance("500ms")
     await steps.apply(shop(3))
     await steps.wait("Shop", "a", condition="{.status.size}=3")
 
@@ -132,6 +133,13 @@ async def test_program_without_bugs() -> None:
     report = await explore_command(plain(), [resize], runs=2 + len(FAMILIES), jobs=3)
     assert found_in(report) == []
     assert [each.name for each in report.families if not each.runs] == []
+
+
+async def test_runs_without_faults_must_end_equally() -> None:
+    report = await explore_command(plain("random-name"), [open_shop], families=["crash"], jobs=2)
+    (found,) = found_in(report)
+    assert found.startswith(" final-state: two runs without faults end differently: ConfigMap default/a-")
+    assert report.runs == 2
 
 
 async def test_bugs_of_a_program_are_found() -> None:

@@ -118,8 +118,9 @@ class ShopOperator:
         found = self.server.send("GET", f"{CONFIG_MAPS}?{version}&labelSelector=shop%3D{name}")["items"]
         if not found:
             metadata: dict[str, Any] = {"labels": {"shop": name}, "ownerReferences": [owner(shop)]}
-            is_generated = BUG in ("stale-list", "generated")
-            metadata |= {"generateName": f"{name}-"} if is_generated else {"name": name}
+            is_generated = BUG == "stale-list"
+            chosen = f"{name}-{os.urandom(2).hex()}" if BUG == "random-name" else name
+            metadata |= {"generateName": f"{name}-"} if is_generated else {"name": chosen}
             created = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"size": size}}
             self.server.send("POST", CONFIG_MAPS, created)
             return

@@ -9,6 +9,7 @@ process; most of the time of a run is spent waiting for the program, so more job
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 MAX_MINIMISED = 5
 """Number of violations per scenario that are minimised."""
 MAX_NOTED = 3
+_INDEX = re.compile(r"\[\d+\]")
 
 DescribeReplay = Callable[[CommandToken, ForeignOptions], str]
 OnProgress = Callable[[Progress], None]
@@ -114,7 +116,10 @@ class _Explorer:
             watched_at_start=one.watched_at_start & other.watched_at_start,
             watched=one.watched & other.watched,
         )
-        session = _Session(self, scenario, reference, self._compare(scenario, one, other))
+        options = self._compare(scenario, one, other)
+        if options is None:
+            return
+        session = _Session(self, scenario, reference, options)
         planned = enumerate_faults(reference, self.families)
         common = set(one.names) & set(other.names)
         names = {reference.names[key] for key in common}
@@ -127,22 +132,33 @@ class _Explorer:
         finally:
             found = sorted(session.violations.values(), key=lambda violation: violation.order)
             self.violations += found
-            self._note_missed(scenario, session.missed)
+            self._note_faults(scenario, session.missed, "not injected, because the point was not reached")
+            self._note_faults(
+                scenario, session.unconfirmed, "violated something that a second run did not confirm"
+            )
         await self._minimise(session, found)
 
-    def _compare(self, scenario: Scenario, one: ProgramRun, other: ProgramRun) -> ForeignOptions:
-        """Return options that tolerate fields whose values differ without faults."""
+    def _compare(self, scenario: Scenario, one: ProgramRun, other: ProgramRun) -> ForeignOptions | None:
+        """Return options that tolerate fields whose values differ without faults.
+
+        Objects that only one of the runs has are a violation: there is nothing to compare other runs with.
+        """
         options = self.options
         tolerances = (*scenario.tolerate, *options.tolerances)
         found = differences(one.final_state, other.final_state, tolerances)
-        rules = {
-            f"{each.object.partition(' ')[0]}:{each.path}" if each.path else each.object.partition(" ")[0]
-            for each in found
-        }
-        for each in sorted(rules):
-            self.notes.append(
-                f"{scenario.name}: {each} differs between runs without faults, and is tolerated"
-            )
+        for each in found:
+            if not each.path:
+                finding = Finding(
+                    "final-state", f"two runs without faults end differently: {each}", other.end
+                )
+                other.findings.append(finding)
+                self.violations.append(
+                    _Violation(scenario=scenario, finding=finding, run=other, reference=one, options=options)
+                )
+                return None
+        for each in found[:MAX_NOTED]:
+            self.notes.append(f"{scenario.name}: not compared, two runs without faults differ: {each}")
+        rules = {f"{each.object.partition(' ')[0]}:{_INDEX.sub('', each.path)}" for each in found}
         return replace(options, tolerances=(*options.tolerances, *sorted(rules)))
 
     def _note_points(self, scenario: Scenario, unstable: list[str]) -> None:
@@ -153,13 +169,10 @@ class _Explorer:
                 f"explored: {shown}"
             )
 
-    def _note_missed(self, scenario: Scenario, missed: list[Fault]) -> None:
-        if missed:
-            shown = ", ".join(map(str, missed[:MAX_NOTED])) + (", ..." if len(missed) > MAX_NOTED else "")
-            self.notes.append(
-                f"{scenario.name}: {len(missed)} faults were not injected, because their point was "
-                f"not reached: {shown}"
-            )
+    def _note_faults(self, scenario: Scenario, faults: list[Fault], text: str) -> None:
+        if faults:
+            shown = ", ".join(map(str, faults[:MAX_NOTED])) + (", ..." if len(faults) > MAX_NOTED else "")
+            self.notes.append(f"{scenario.name}: {text}: {shown}")
 
     async def _run_references(self, scenario: Scenario) -> list[ProgramRun]:
         """Run a scenario twice without faults, at the same time if there are several jobs."""
@@ -212,6 +225,8 @@ class _Session:
     options: ForeignOptions
     violations: dict[ViolationKey, _Violation] = field(default_factory=dict)
     missed: list[Fault] = field(default_factory=list)
+    """Faults whose point was not reached."""
+    unconfirmed: list[Fault] = field(default_factory=list)
     done: int = 0
     total: int = 0
     _queue: list[tuple[int, str, Fault]] = field(default_factory=list)
@@ -246,6 +261,8 @@ class _Session:
         confirmed: set[str] = set()
         if new:
             confirmed = {each.name for each in (await self._run_fault(fault)).findings}
+            if not confirmed.issuperset(name for name, _ in new):
+                self.unconfirmed.append(fault)
         for key, each in zip(keys, run.findings, strict=True):
             known = self.violations.get(key)
             if known is not None:

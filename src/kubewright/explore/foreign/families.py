@@ -54,6 +54,13 @@ def unobserved(run: ProgramRun) -> Iterator[Fault]:
             yield Fault("gap", event.point, seconds=GAP_SECONDS)
 
 
+def watch(run: ProgramRun) -> Iterator[Fault]:
+    """Break the watch before each event: connection reset, 410 Gone."""
+    for event in run.trace.points("delivery"):
+        yield Fault("reset", event.point)
+        yield Fault("expired", event.point)
+
+
 def timeout(run: ProgramRun) -> Iterator[Fault]:
     """Lose each write, and the response of each write."""
     for event in run.trace.points("write"):
@@ -101,7 +108,7 @@ FAMILIES: Final[dict[str, Callable[[ProgramRun], Iterable[Fault]]]] = {
     "errors": errors,
     "stale": stale,
     "unobserved": unobserved,
-    "watch": _of_trace("watch"),
+    "watch": watch,
     "reorder": reorder,
     "admission": _of_trace("admission"),
 }
