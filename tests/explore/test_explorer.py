@@ -82,6 +82,14 @@ def test_a_violation_is_minimised_and_replayable(broken) -> None:
     check_replay(make_operator, [one_pair], violation.token)
 
 
+def test_a_violation_is_not_reported_again_with_two_replicas() -> None:
+    single = explore(make_forgetful_operator, [one_pair], families=["crash"])
+    result = explore(make_forgetful_operator, [one_pair], families=["crash", "leader"])
+    assert [str(each.token) for each in result.violations] == [str(each.token) for each in single.violations]
+    assert result.runs_by_family["leader"]
+    assert sum(each.count for each in result.violations) > sum(each.count for each in single.violations)
+
+
 def test_a_replayed_run_has_the_same_trace(broken) -> None:
     from kubewright.explore.testing import replay
 

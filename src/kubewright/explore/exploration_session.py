@@ -71,6 +71,8 @@ class SessionOptions:
     """Creates the operators that run until an upgrade."""
     expected: Run | None = None
     """The run whose final state is expected, if not the reference run of the session."""
+    known: frozenset[ViolationKey] = frozenset()
+    """Violations that an earlier session of the scenario has found, which are not minimised again."""
 
 
 def explore_session(options: SessionOptions, emit: Emit) -> None:
@@ -90,7 +92,7 @@ def explore_session(options: SessionOptions, emit: Emit) -> None:
     if options.faults > 1:
         clean = {name: [each for each in found if each not in runs.failing] for name, found in faults.items()}
         runs.explore({PAIRS: pairs_of(clean, reference.trace)}, most=MAX_PAIRS)
-    for key, found in runs.first_of_each_violation().items():
+    for key, found in runs.first_of_each_violation(options.known).items():
         smallest = minimise(session, expected, found, key[0])
         if smallest[0] is not found:
             emit("minimised", (key, *smallest))
@@ -183,10 +185,10 @@ class _Runs:
         os.waitpid(pid, 0)
         self._enumerated += total
 
-    def first_of_each_violation(self) -> dict[ViolationKey, Run]:
-        """Return the first run of each violation."""
-        first = sorted(self._found, key=lambda key: self._found[key][0])[:MAX_MINIMISED]
-        return {key: self._found[key][1] for key in first}
+    def first_of_each_violation(self, known: frozenset[ViolationKey]) -> dict[ViolationKey, Run]:
+        """Return the first run of each violation, without those that are known."""
+        new = sorted((key for key in self._found if key not in known), key=lambda key: self._found[key][0])
+        return {key: self._found[key][1] for key in new[:MAX_MINIMISED]}
 
     def _add(self, family: str, order: int, run: Run) -> None:
         self._done += 1

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from .scenarios import Scenario
 
 OnProgress = Callable[[Progress], None]
+LATER_SESSION = 1_000_000_000
+"""Number of a run of a later session, which does not replace the run of a violation."""
 
 
 class ExplorationError(Exception):
@@ -102,6 +104,8 @@ class _Explorer:
         self._on_progress = on_progress
         self._started = time.monotonic()
         self.result = Exploration()
+        self.found: dict[tuple[str, ViolationKey], Violation] = {}
+        """Violations by scenario and key; that of one replica is not reported again for two."""
         self.lines: dict[str, set[int]] = {}
         """Executed lines of the operator by file."""
 
@@ -121,7 +125,8 @@ class _Explorer:
 
     def _run_session(self, options: SessionOptions) -> Run:
         """Run a session process, and collect what it emits; return the reference run."""
-        options = replace(options, budget=self._remaining_budget())
+        known = frozenset(key for scenario, key in self.found if scenario == options.scenario.name)
+        options = replace(options, budget=self._remaining_budget(), known=known)
         collected = _Session(options, self)
         pid, pipe = fork_emitter(lambda emit: explore_session(options, emit))
         try:
@@ -190,6 +195,7 @@ class _Session:
         if reference is None:
             raise ExplorationError(f"the reference run of the scenario {self._name} ended without a result")
         self._result.violations.extend(sorted(self._found.values(), key=lambda each: each.order))
+        self._explorer.found.update({(self._name, key): each for key, each in self._found.items()})
         for each in reference.findings:
             self._result.violations.append(
                 Violation(
@@ -211,19 +217,21 @@ class _Session:
         result.cpu_seconds += run.cpu_seconds
         result.runs_by_family[family] = result.runs_by_family.get(family, 0) + 1
         for each in run.findings:
-            known = self._found.get(key_of(each))
-            if known is not None:
-                known.add(each, family, order, run)
-                continue
-            self._found[key_of(each)] = Violation(
-                name=each.name,
-                message=each.message,
-                scenario=self._name,
-                family=family,
-                order=order,
-                run=run,
-                reference=self._options.expected or reference,
-            )
+            key = key_of(each)
+            if key in self._options.known:
+                self._explorer.found[self._name, key].add(each, family, LATER_SESSION, run)
+            elif key in self._found:
+                self._found[key].add(each, family, order, run)
+            else:
+                self._found[key] = Violation(
+                    name=each.name,
+                    message=each.message,
+                    scenario=self._name,
+                    family=family,
+                    order=order,
+                    run=run,
+                    reference=self._options.expected or reference,
+                )
 
     def _minimise(self, key: ViolationKey, run: Run, reference: Run) -> None:
         violation = self._found[key]
