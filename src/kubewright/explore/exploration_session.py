@@ -1,4 +1,4 @@
-"""The session process of an exploration: reference run, one run per fault, pairs of faults, minimisation.
+"""The session process of an exploration: reference run, one run per fault or pair of faults, minimisation.
 
 `explore_session` runs in a process of its own for each scenario and mode. What it finds is emitted to the
 process of the user:
@@ -13,8 +13,8 @@ process of the user:
 | `lines` | executed lines of the operator by file |
 | `nondeterministic`, `exhausted` | `None`: the repeated reference run differs; the budget was too small |
 
-With two faults per run, the faults that violate nothing alone are combined: every fault with every later one
-of another family. The second point is counted in the run itself: after a crash at `w3`, `w4` is the first
+A session with pairs combines the faults that violate nothing alone: every fault with every later one of
+another family. The second point is counted in the run itself: after a crash at `w3`, `w4` is the first
 write of the restarted process. There are about as many pairs as the square of the faults; without a budget,
 `MAX_PAIRS` are selected evenly.
 """
@@ -22,7 +22,7 @@ write of the restarted process. There are about as many pairs as the square of t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic as real_monotonic  # the function; the module attribute is replaced in runs
 from typing import TYPE_CHECKING
@@ -61,8 +61,10 @@ class SessionOptions:
     families: Sequence[str]
     seed: int = 0
     jobs: int = 1
-    faults: int = 1
-    """Maximum number of faults in a run, 1 or 2."""
+    with_pairs: bool = False
+    """Whether runs have two faults instead of one."""
+    failing: frozenset[Fault] = frozenset()
+    """Faults that violate something alone, and are not combined with others."""
     budget: Budget = field(default_factory=Budget)
     tolerances: tuple[str, ...] = ()
     coverage: bool = False
@@ -86,12 +88,15 @@ def explore_session(options: SessionOptions, emit: Emit) -> None:
     expected = reference
     if options.expected is not None:
         expected = replace(options.expected, step_ends=reference.step_ends, errors=reference.errors)
-    runs = _Runs(session, reference, expected, options.budget, emit)
     faults = enumerate_faults(reference, options.families)
-    runs.explore({name: [(each,) for each in found] for name, found in faults.items()})
-    if options.faults > 1:
-        clean = {name: [each for each in found if each not in runs.failing] for name, found in faults.items()}
-        runs.explore({PAIRS: pairs_of(clean, reference.trace)}, most=MAX_PAIRS)
+    plans: dict[str, list[Plan]] = {name: [(each,) for each in found] for name, found in faults.items()}
+    if options.with_pairs:
+        clean = {
+            name: [each for each in found if each not in options.failing] for name, found in faults.items()
+        }
+        plans = {PAIRS: pairs_of(clean, reference.trace)}
+    runs = _Runs(session, reference, expected, options.budget, emit)
+    runs.explore(plans, most=MAX_PAIRS if options.with_pairs else 0)
     for key, found in runs.first_of_each_violation(options.known).items():
         smallest = minimise(session, expected, found, key[0])
         if smallest[0] is not found:
@@ -151,28 +156,22 @@ class _Runs:
     """The runs of a session. A child of the session process executes the reference run and forks them."""
 
     def __init__(self, session: Session, reference: Run, expected: Run, budget: Budget, emit: Emit) -> None:
-        self.failing: set[Fault] = set()
-        """Faults that violate something alone."""
         self._session = session
         self._reference = reference
         self._expected = expected
         self._budget = budget
         self._emit = emit
-        self._started = real_monotonic()
-        self._enumerated = 0
-        self._done = 0
         self._found: dict[ViolationKey, tuple[int, Run]] = {}
 
     def explore(self, plans: Mapping[str, Sequence[Plan]], *, most: int = 0) -> None:
         """Execute a run per plan, or as many as the budget allows, and emit them.
 
-        `most` is the number of runs without a budget.
+        `most` is the number of runs without a budget; 0 means without a limit.
         """
-        left = max(self._budget.runs - self._done, 1) if self._budget.runs else most
-        planned = spread(plans, left)
+        planned = spread(plans, self._budget.runs or most)
         total = sum(map(len, planned.values()))
         self._emit("points", {name: len(each) for name, each in plans.items()})
-        self._emit("planned", self._done + total)
+        self._emit("planned", total)
         if total < sum(map(len, plans.values())):
             self._emit("exhausted", None)
         if not total:
@@ -183,7 +182,6 @@ class _Runs:
             if kind == "run":
                 self._add(*value)
         os.waitpid(pid, 0)
-        self._enumerated += total
 
     def first_of_each_violation(self, known: frozenset[ViolationKey]) -> dict[ViolationKey, Run]:
         """Return the first run of each violation, without those that are known."""
@@ -191,9 +189,6 @@ class _Runs:
         return {key: self._found[key][1] for key in new[:MAX_MINIMISED]}
 
     def _add(self, family: str, order: int, run: Run) -> None:
-        self._done += 1
-        if run.findings and len(run.faults) == 1:
-            self.failing.update(run.faults)
         for each in run.findings:
             key = key_of(each)
             if each.name != "process" and (key not in self._found or self._found[key][0] > order):
@@ -201,7 +196,7 @@ class _Runs:
 
     def _execute(self, planned: Mapping[str, Sequence[Plan]], emit: Emit) -> None:
         families = {each: family for family, found in planned.items() for each in found}
-        order = {each: self._enumerated + index for index, each in enumerate(families)}
+        order = {each: index for index, each in enumerate(families)}
         by_point: dict[str, list[Plan]] = {}
         for each in families:
             by_point.setdefault(each[0].point, []).append(each)
@@ -211,17 +206,16 @@ class _Runs:
             if run.lines:
                 emit("lines", run.lines)
 
-        is_exhausted = self._clock()
+        started, seconds = real_monotonic(), self._budget.seconds
+
+        def is_exhausted() -> bool:
+            return bool(seconds) and real_monotonic() - started > seconds
+
         digest = self._session.explore(self._expected, by_point, report, is_exhausted=is_exhausted)
         if is_exhausted():
             emit("exhausted", None)
         if digest != self._reference.trace.digest(switches=False) and self._expected is self._reference:
             emit("nondeterministic", None)
-
-    def _clock(self) -> Callable[[], bool]:
-        """Return a function that returns whether the time of the budget has passed."""
-        seconds, started = self._budget.seconds, self._started
-        return lambda: bool(seconds) and real_monotonic() - started > seconds
 
 
 __all__ = ["PAIRS", "SessionOptions", "explore_session", "pairs_of", "spread"]

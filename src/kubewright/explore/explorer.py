@@ -6,8 +6,8 @@
 
 For each scenario, a session process (`exploration_session`) starts a cluster, executes the reference run,
 enumerates the faults and runs each in its own process. Findings with the same message are one violation; its
-first run is minimised. Runs with two replicas (`leader`) and with an older version (`upgrade`) have sessions
-of their own.
+first run is minimised. Runs with two replicas (`leader`), with an older version (`upgrade`) and with two
+faults have sessions of their own.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from .warm_up import warm_up
 
 if TYPE_CHECKING:
     from .factories import OperatorFactory
+    from .faults import Fault
     from .run_result import Run
     from .scenarios import Scenario
 
@@ -73,7 +74,7 @@ def explore(
         raise ExplorationError(f"{faults} faults in one run are not supported; expected 1 or 2")
     started = time.monotonic()
     warm_up(factory, scenarios[0])
-    explorer = _Explorer(families, budget or Budget(), on_progress)
+    explorer = _Explorer(families, faults, budget or Budget(), on_progress)
     for each in scenarios:
         explorer.explore(
             SessionOptions(
@@ -82,7 +83,6 @@ def explore(
                 families=families,
                 seed=seed,
                 jobs=available_cpus() if jobs is None else jobs,
-                faults=faults,
                 tolerances=tuple(tolerances),
                 coverage=coverage,
             ),
@@ -98,19 +98,25 @@ def explore(
 class _Explorer:
     """Runs sessions, and collects their results."""
 
-    def __init__(self, families: Sequence[str], budget: Budget, on_progress: OnProgress | None) -> None:
+    def __init__(
+        self, families: Sequence[str], faults: int, budget: Budget, on_progress: OnProgress | None
+    ) -> None:
         self._families = families
+        self._faults = faults
         self._budget = budget
         self._on_progress = on_progress
         self._started = time.monotonic()
         self.result = Exploration()
         self.found: dict[tuple[str, ViolationKey], Violation] = {}
         """Violations by scenario and key; that of one replica is not reported again for two."""
+        self.failing: set[Fault] = set()
+        """Faults of the current scenario that violate something alone, with one replica."""
         self.lines: dict[str, set[int]] = {}
         """Executed lines of the operator by file."""
 
     def explore(self, options: SessionOptions, old_factory: OperatorFactory | None) -> None:
-        """Explore one scenario in all modes."""
+        """Explore one scenario in all modes; pairs of faults last, because they can use up any budget."""
+        self.failing.clear()
         single = [each for each in self._families if each in SINGLE]
         reference = self._run_session(replace(options, families=single))
         if not reference.ok:
@@ -121,6 +127,10 @@ class _Explorer:
         if "upgrade" in self._families and old_factory is not None:
             self._run_session(
                 replace(options, families=["upgrade"], old_factory=old_factory, expected=reference)
+            )
+        if self._faults > 1:
+            self._run_session(
+                replace(options, families=single, with_pairs=True, failing=frozenset(self.failing))
             )
 
     def _run_session(self, options: SessionOptions) -> Run:
@@ -216,6 +226,8 @@ class _Session:
         result.runs += 1
         result.cpu_seconds += run.cpu_seconds
         result.runs_by_family[family] = result.runs_by_family.get(family, 0) + 1
+        if run.findings and len(run.faults) == 1 and self._options.replicas == 1:
+            self._explorer.failing.update(run.faults)
         for each in run.findings:
             key = key_of(each)
             if key in self._options.known:
