@@ -21,12 +21,9 @@ IS_COMPLETE = os.environ.get("KUBEWRIGHT_EXPLORE_ALL") == "1"
 EXPLORED = {each.name: each for each in all_explored()}
 SOME = (
     "garbage collector, foreground",
-    "garbage collector, orphan",
     "namespaces and garbage collector",
     "resource quotas",
     "Deployment, roll out",
-    "StatefulSet, roll out",
-    "PersistentVolume, bound",
 )
 """Scenarios that are explored by default."""
 RUNS = 11
