@@ -136,6 +136,9 @@ async def replica_set_scale(steps: Steps) -> None:
     await steps.advance("3m")
     await steps.delete("ReplicaSet", "web")
     await steps.advance("10s")
+    # A controller that has not received the change of the labels deletes the pod when it scales down, as that
+    # of Kubernetes does.
+    await steps.client.delete("Pod", "loose", namespace="default", missing_ok=True)
 
 
 # Stateful sets and daemon sets
