@@ -12,6 +12,7 @@ import gc
 import json
 import sys
 import time
+from collections.abc import Callable, Coroutine
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,11 @@ from kubewright.client import Client
 from kubewright.client.kind_types import AnyKind, metadata_of
 from kubewright.client.listwatch.raw import RawWatch
 from kubewright.controller import Controller, ControllerBuilder, Request
+from kubewright.manager import Context, Operator
+from kubewright.manager.operator_runtime import prepare
 
 CALIBRATION_OBJECTS = 10_000
+Runner = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 
 
 class Case(msgspec.Struct, kw_only=True):
@@ -44,6 +48,8 @@ class Case(msgspec.Struct, kw_only=True):
     projection: bool = False
     spill: str = ""
     """The directory of the spill file."""
+    operator: bool = False
+    """Whether it is an `Operator` with its manager, instead of a controller alone."""
 
 
 class Variable(Struct):
@@ -154,6 +160,54 @@ def _sample(informer: Informer) -> list[bytes]:
     return [entry.raw for _, entry in entries]
 
 
+class Reconciles:
+    """Counts reconciles."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._expected = 0
+        self._reached = asyncio.Event()
+
+    def add(self) -> None:
+        """Count one."""
+        self.count += 1
+        if self.count >= self._expected:
+            self._reached.set()
+
+    async def wait_for(self, more: int) -> None:
+        """Wait for a number of further reconciles, counted from the last call."""
+        self._expected += more
+        self._reached.clear()
+        if self.count < self._expected:
+            await self._reached.wait()
+
+
+async def _build(case: Case, client: Client, reconciles: Reconciles) -> tuple[Cache, Controller[Any], Runner]:
+    """Return the cache, the controller, and what runs it."""
+    if case.operator:
+        operator = Operator("large")
+        operator.settings.kinds[Widget] = _options(case)
+
+        @operator.reconcile(Widget, workers=10)
+        async def reconcile_object(widget: Widget, ctx: Context[Widget]) -> None:
+            reconciles.add()
+
+        manager = (await prepare(operator, client)).manager
+        (controller,) = (each for each in manager.runnables if isinstance(each, Controller))
+        return manager.cache, controller, manager.run
+    cache = Cache(client, kinds={Widget: _options(case)})
+    process = Process(client, cache)
+    kind: AnyKind = metadata_of(Widget) if case.metadata_only else Widget
+
+    async def reconcile(request: Request) -> None:
+        await process.client.get(kind, request.name, namespace=request.namespace)
+        reconciles.add()
+
+    builder: ControllerBuilder[Request] = ControllerBuilder(process).for_(kind)
+    builder.with_options(workers=10).complete(reconcile)
+    return cache, process.controllers[0], process.controllers[0].run
+
+
 async def main() -> None:
     """Run the phases."""
     case = msgspec.json.decode(sys.argv[1], type=Case)
@@ -161,53 +215,38 @@ async def main() -> None:
     phases = Phases()
     connect = PagesClient.connect if case.pages else Client.connect
     async with connect(case.kubeconfig, metrics=False) as client:
-        kind: AnyKind = metadata_of(Widget) if case.metadata_only else Widget
-        cache = Cache(client, kinds={Widget: _options(case)})
-        process = Process(client, cache)
-        reconciled = 0
-        reached = asyncio.Event()
-        expected = 0
-
-        async def reconcile(request: Request) -> None:
-            nonlocal reconciled
-            await process.client.get(kind, request.name, namespace=request.namespace)
-            reconciled += 1
-            if reconciled >= expected:
-                reached.set()
-
-        builder: ControllerBuilder[Request] = ControllerBuilder(process).for_(kind)
-        builder.with_options(workers=10).complete(reconcile)
-        (controller,) = process.controllers
+        reconciles = Reconciles()
+        cache, controller, run = await _build(case, client, reconciles)
         await client.mapper.resource_for(Widget)
         phases.end("start")
-        async with cache:
-            informer = await cache.informer(kind)
-            await cache.wait_for_sync()
-            expected = len(informer.store)
-            phases.end("sync", objects=expected, raw=informer.store.bytes)
-            await controller.warm_up()
-            phases.end("enqueue")
-            stop = asyncio.Event()
-            running = asyncio.create_task(controller.run(stop))
-            if expected:
-                await reached.wait()
-            phases.end("reconcile")
-            gc.collect()
-            phases.end("idle", peak=_peak())
-            sample = _sample(informer)
-            phases.restart()
-            for raw in sample:
-                json.loads(raw)
-            phases.end("json.loads", share=len(sample) / max(1, len(informer.store)))
-            del sample
-            while line := (await asyncio.to_thread(sys.stdin.readline)).strip():
-                reached.clear()
-                expected = reconciled + int(line)
-                phases.end("ready")
-                await reached.wait()
-                phases.end("events")
-            stop.set()
-            await running
+        await cache.start()
+        informer = await cache.informer(metadata_of(Widget) if case.metadata_only else Widget)
+        await cache.wait_for_sync()
+        objects = len(informer.store)
+        phases.end("sync", objects=objects, raw=informer.store.bytes)
+        await controller.warm_up()
+        phases.end("enqueue")
+        stop = asyncio.Event()
+        running = asyncio.create_task(run(stop))
+        await reconciles.wait_for(objects)
+        phases.end("reconcile")
+        gc.collect()
+        phases.end("idle", peak=_peak())
+        sample = _sample(informer)
+        phases.restart()
+        for raw in sample:
+            json.loads(raw)
+        phases.end("json.loads", share=len(sample) / max(1, objects))
+        del sample
+        while line := (await asyncio.to_thread(sys.stdin.readline)).strip():
+            waiting = asyncio.create_task(reconciles.wait_for(int(line)))
+            await asyncio.sleep(0)
+            phases.end("ready")
+            await waiting
+            phases.end("events")
+        stop.set()
+        await running
+        await cache.stop()
 
 
 if __name__ == "__main__":
