@@ -158,6 +158,18 @@ async def test_watches_reject_media_types_that_cannot_be_streamed(cluster: Any) 
     assert (await cluster.server.handle(request)).status == 406
 
 
+async def test_strategic_merge_patch_of_a_scale_ignores_its_kind(cluster: Any) -> None:
+    """The Ansible collection kubernetes.core sends the kind of the scaled object."""
+    await cluster.create(f"{APPS}/deployments", "d", **DEPLOYMENT)
+    body = {"kind": "Deployment", "apiVersion": "apps/v1", "spec": {"replicas": 2}}
+    strategic = "application/strategic-merge-patch+json"
+    status, scale = await cluster.call("PATCH", f"{APPS}/deployments/d/scale", body, type=strategic)
+    assert (status, scale["kind"], scale["spec"]) == (200, "Scale", {"replicas": 2})
+    status, error = await cluster.patch(f"{APPS}/deployments/d/scale", {"kind": "Deployment"})
+    assert status == 422
+    assert 'no kind "Deployment" is registered for version "autoscaling/v1"' in error["message"]
+
+
 async def test_applying_a_scale_conflicts_with_the_owner_of_the_replicas(cluster: Any) -> None:
     path = f"{APPS}/deployments/d"
     assert (await cluster.call("PATCH", f"{path}?fieldManager=one", DEPLOYMENT, type=APPLY))[0] == 201

@@ -184,6 +184,9 @@ class ScaleHandler:
         return respond(request, response_format, encode(scale))
 
 
+_TYPE_META = ("kind", "apiVersion")
+
+
 class _ScaleWrite:
     """One PUT or PATCH of a Scale: computes the object with the new replicas."""
 
@@ -235,6 +238,9 @@ class _ScaleWrite:
         if entries:
             before["metadata"]["managedFields"] = entries
         wanted = patch.apply(before)
+        if patch.kind == STRATEGIC_PATCH:
+            # The result is converted to the Go type of Scale, which does not look at the type meta.
+            wanted |= {key: before[key] for key in _TYPE_META if isinstance(wanted.get(key, ""), str)}
         problem = (
             _kind_error(wanted, self.resource.custom) or _replicas_error(wanted) or _metadata_error(wanted)
         )
