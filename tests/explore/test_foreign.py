@@ -27,7 +27,7 @@ from click.testing import CliRunner
 from kubewright.cli.explore import explore_command as command
 from kubewright.explore import Scenario, Steps, no_duplicate_children, scenario
 from kubewright.explore.faults import Fault
-from kubewright.explore.foreign.activity import is_runnable
+from kubewright.explore.foreign.activity import usage_of
 from kubewright.explore.foreign.exploration import explore_command
 from kubewright.explore.foreign.families import FAMILIES, enumerate_faults
 from kubewright.explore.foreign.foreign_run import ForeignOptions, run_command
@@ -347,13 +347,16 @@ def test_interrupt_ends_the_program(tmp_path: Path) -> None:
 def test_runnable_processes_are_not_idle() -> None:
     with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as busy:
         try:
-            assert any(is_runnable(busy.pid) for _ in range(100))
+            deadline = time.monotonic() + 20
+            while not (usage_of(busy.pid).is_runnable and usage_of(busy.pid).cpu_seconds):
+                assert time.monotonic() < deadline
         finally:
             busy.kill()
     with subprocess.Popen(["sleep", "60"]) as idle:
         try:
-            time.sleep(0.1)
-            assert not is_runnable(idle.pid)
+            deadline = time.monotonic() + 20
+            while usage_of(idle.pid).is_runnable:
+                assert time.monotonic() < deadline
         finally:
             idle.kill()
 

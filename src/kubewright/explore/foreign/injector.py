@@ -145,12 +145,15 @@ class FaultInjector:
         """Serve a request, with the fault that is planned for it."""
         if hasattr(request, "user"):
             return await self._handle(request)
-        self.has_requests = True
+        if not self.has_requests:
+            self.has_requests = True
+            self._activity.restart()
         if self._outage_until > self._loop.time():
             return _break_connection(request)
         info = parse_request_info(request)
         kind = _kind_of(info)
         if not kind:
+            self._activity.read(f"{request.method} {request.path}")
             return await self._handle(request)
         _prefer_json(request)
         text = _describe(info)
