@@ -10,6 +10,7 @@ import pytest
 from tests.controlplane.path_client import PathClient
 
 from kubewright.api.errors import NotFound
+from kubewright.apiserver import HTTPRequest
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.controlplane import ControlPlane
 
@@ -75,6 +76,47 @@ async def test_token_secrets_are_filled_and_deleted_with_their_account(
     await plane.wait_until_idle()
     with pytest.raises(NotFound):
         await client.get(f"{core}/secrets/t")
+
+
+async def test_token_of_a_secret_authenticates_its_account(plane: Any, client: PathClient) -> None:
+    core = "/api/v1/namespaces/default"
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}}
+    made = await client.create(f"{core}/serviceaccounts", account)
+    metadata = {"name": "t", "annotations": {"kubernetes.io/service-account.name": "robot"}}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": metadata,
+        "type": "kubernetes.io/service-account-token",
+    }
+    await client.create(f"{core}/secrets", secret)
+    await plane.wait_until_idle()
+    token = base64.b64decode((await client.get(f"{core}/secrets/t"))["data"]["token"]).decode()
+
+    async def review(**spec: Any) -> dict[str, Any]:
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
+        reviews = "/apis/authentication.k8s.io/v1/tokenreviews"
+        status: dict[str, Any] = (
+            await client.create(reviews, {**body, "metadata": {}, "spec": {"token": token, **spec}})
+        )["status"]
+        return status
+
+    status = await review()
+    assert status["authenticated"], status
+    assert status["user"]["username"] == "system:serviceaccount:default:robot"
+    assert status["user"]["uid"] == made["metadata"]["uid"]
+    assert not (await review(audiences=["other"])).get("authenticated")
+
+    async def send() -> int:
+        request = HTTPRequest("GET", "/api", headers={"Authorization": f"Bearer {token}"})
+        return (await plane.server.handle(request)).status
+
+    assert await send() == 200
+    await client.merge(f"{core}/secrets/t", {"data": {"token": base64.b64encode(b"other").decode()}})
+    assert "Token does not match server's copy" in (await review())["error"]
+    await client.delete(f"{core}/secrets/t")
+    assert "Token has been invalidated" in (await review())["error"]
+    assert await send() == 401
 
 
 async def test_roles_are_aggregated(plane: Any, client: PathClient) -> None:

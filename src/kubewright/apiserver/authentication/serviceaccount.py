@@ -3,6 +3,9 @@
 The subject is `system:serviceaccount:<namespace>:<name>`; a private claim has the uid of the account and the
 pod, secret or node that the token is bound to. Signature, issuer, audience and expiry are checked here,
 `lookup` checks that the account and the bound object still exist.
+
+Tokens of secrets of type `kubernetes.io/service-account-token` have another issuer and other claims, no
+audience and no expiry. They are valid as long as the secret contains them.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from .tokens import bearer_token
 CLOCK_TOLERANCE = 60.0
 """Seconds by which the clocks of issuer and server may differ, as in kube-apiserver."""
 PREFIX = "system:serviceaccount:"
+LEGACY_ISSUER = "kubernetes/serviceaccount"
+_LEGACY_CLAIM = "kubernetes.io/serviceaccount/"
 Claims = dict[str, Any]
 Lookup = Callable[[Claims], Awaitable[str]]
 """Returns why a token is invalid (its account or bound object was deleted), or an empty string."""
@@ -64,11 +69,17 @@ class ServiceAccountAuthenticator:
             unverified = jwt.decode(token, options={"verify_signature": False})
         except (jwt.PyJWTError, RecursionError, ValueError):
             return None
-        if unverified.get("iss") not in self.issuers:
+        issuer = unverified.get("iss")
+        is_legacy = issuer == LEGACY_ISSUER and self.lookup is not None
+        if issuer not in self.issuers and not is_legacy:
             return None
         if not _has_valid_types(unverified):
             raise Unauthorized("Unauthorized")
         wanted = list(audiences if audiences is not None else self.audiences)
+        if is_legacy:
+            if wanted and not set(wanted) & set(self.audiences):
+                raise Unauthorized("Unauthorized")
+            wanted = []
         for key in self._keys:
             try:
                 claims: Claims = jwt.decode(
@@ -76,15 +87,15 @@ class ServiceAccountAuthenticator:
                     key,
                     algorithms=["RS256", "RS384", "RS512", "ES256", "ES384", "ES512"],
                     audience=wanted or None,
-                    issuer=list(self.issuers),
+                    issuer=issuer,
                     leeway=CLOCK_TOLERANCE,
-                    options={"verify_aud": bool(wanted), "require": ["exp", "sub"]},
+                    options={"verify_aud": bool(wanted), "require": ["sub"] if is_legacy else ["exp", "sub"]},
                 )
             except (jwt.InvalidSignatureError, jwt.InvalidKeyError, jwt.InvalidAlgorithmError, TypeError):
                 continue
             except jwt.PyJWTError:
                 break
-            return claims
+            return _with_private_claim(claims, token, self.audiences) if is_legacy else claims
         raise Unauthorized("Unauthorized")
 
     async def user_of(self, token: str, audiences: Sequence[str] | None = None) -> User | None:
@@ -123,6 +134,23 @@ class ServiceAccountAuthenticator:
         if not token or token.count(".") != 2:
             return None
         return await self.user_of(token)
+
+
+def _with_private_claim(claims: Claims, token: str, audiences: Sequence[str]) -> Claims:
+    """Return the claims of the token of a secret in the form of other tokens, with the token for `lookup`."""
+
+    def text(name: str) -> str:
+        value = claims.get(_LEGACY_CLAIM + name)
+        if not value or not isinstance(value, str):
+            raise Unauthorized("Unauthorized")
+        return value
+
+    private = {
+        "namespace": text("namespace"),
+        "serviceaccount": {"name": text("service-account.name"), "uid": text("service-account.uid")},
+        "secret": {"name": text("secret.name"), "token": token},
+    }
+    return {**claims, "aud": list(audiences), "kubernetes.io": private}
 
 
 def _object_claim(claims: Claims, name: str) -> Claims:
