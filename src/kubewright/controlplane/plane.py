@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from kubewright.apiserver.authentication import AuthenticatorChain, TokenAuthenticator
+from kubewright.apiserver.authentication import AuthenticatorChain
 from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, User
 from kubewright.apiserver.authorization import AlwaysAllow, Authorizer, AuthorizerUnion, PrivilegedGroups
 from kubewright.apiserver.encoding.protobuf import builtin_codec
@@ -57,12 +57,19 @@ from .credentials import (
 from .feature_gates import DEFAULT_GATES, apply_gates
 from .flow_classifier import FlowClassifier
 from .flow_metrics import FlowMetrics
-from .identity import IdentityReviews, TokenIssuer, TokenlessAuthenticator, TokenRequests, token_invalidity
+from .identity import IdentityReviews, TokenIssuer, TokenRequests
+from .identity.authenticators import (
+    authenticate_certificates,
+    authenticate_proxy,
+    authenticate_service_accounts,
+)
 from .identity.external_tokens import ExternalTokens, read_external_tokens
 from .identity_lease import IdentityLease
 from .informers import Informers
 from .plane_options import FrontProxy, parse_port_range, parse_service_ranges, require_node_plugins
 from .readiness import Readiness
+from .resource_settings import add_metrics_api, set_event_ttl, set_node_ports
+from .serving_certificate import load_serving_certificate, serving_hosts
 from .webhooks import ServiceResolver, WebhookClient
 
 if TYPE_CHECKING:
@@ -71,18 +78,10 @@ if TYPE_CHECKING:
     from kubewright.apiserver.http.server import HTTPServer
     from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair
     from kubewright.client import Client
-    from kubewright.workloads.pod_metrics import MetricsSource
     from kubewright.workloads.workloads import Workloads
 
     from .config_reload import ConfigReloader
     from .jwt_authentication import OIDCOptions
-
-SERVICE_NAMES = (
-    "kubernetes",
-    "kubernetes.default",
-    "kubernetes.default.svc",
-    "kubernetes.default.svc.cluster.local",
-)
 
 
 class ControlPlane:
@@ -310,7 +309,7 @@ class ControlPlane:
         self.use_authorization(self.authorization)
         self._declare()
         if event_ttl is not None:
-            self._expire_events(event_ttl)
+            set_event_ttl(self.server, event_ttl)
 
     # Addresses and credentials
 
@@ -392,40 +391,10 @@ class ControlPlane:
             runtime_config=self.runtime_config,
         ):
             self.server.add(resource)
-        self._set_node_ports()
+        set_node_ports(self.server, self.node_ports)
         if self.nodes not in (0, "0"):
-            self._declare_metrics()
+            add_metrics_api(self.server, lambda: self.workloads)
         self.server.delete_options_wire = builtin_codec()
-
-    def _set_node_ports(self) -> None:
-        from .kinds.core.service.strategy import NODE_PORTS, ServiceStrategy
-
-        services = self.server.store("", "services")
-        if services is not None and self.node_ports != NODE_PORTS:
-            assert isinstance(services.resource.strategy, ServiceStrategy)
-            services.resource.strategy.set_node_ports(self.node_ports)
-
-    def _expire_events(self, seconds: int) -> None:
-        """Set the seconds after which events are deleted."""
-        for group in ("", "events.k8s.io"):
-            store = self.server.store(group, "events")
-            if store is not None:
-                store.resource.strategy.ttl = seconds
-
-    def _declare_metrics(self) -> None:
-        from .metrics_api import MetricsAPI
-
-        def source() -> MetricsSource:
-            if self.workloads is None:
-                # The nodes run in another process. Without values that a test sets, metrics depend only on
-                # the pods.
-                from kubewright.workloads.pod_metrics import SimulatedMetrics
-
-                return SimulatedMetrics()
-            return self.workloads.metrics
-
-        for resource in MetricsAPI(self.server, source).resources():
-            self.server.add(resource)
 
     async def _identify(self) -> None:
         credentials = CredentialStore(self.storage)
@@ -449,57 +418,31 @@ class ControlPlane:
             jwks_uri=self._jwks_uri,
         )
         self.issuer.publish(self.server, lambda: self.url if self.front is not None else "")
-        first = (str(next(ipaddress.ip_network(each).hosts())) for each in self.service_ranges)
-        local = {"0.0.0.0": (), "::": ()}.get(self.bind, (self.bind,))  # noqa: S104
-        hosts = (*local, "localhost", "127.0.0.1", "::1", *first, *SERVICE_NAMES, *self.hosts)
-        self.serving: KeyPair | None = self._tls_key_pair
-        if self.serving is not None:
-            return
-        if self.cert_dir is not None and (self.cert_dir / "apiserver.crt").exists():
-            self.serving = read_key_pair(self.cert_dir / "apiserver.crt", self.cert_dir / "apiserver.key")
-        else:
-            self.serving = await load_or_issue_certificate(
-                credentials, "serving", self.authority, "kubewright-apiserver", hosts=hosts, server=True
-            )
-            if self.cert_dir is not None:
-                self.cert_dir.mkdir(parents=True, exist_ok=True)
-                self.serving.write(self.cert_dir / "apiserver.crt", self.cert_dir / "apiserver.key")
+        self.serving = self._tls_key_pair or await load_serving_certificate(
+            credentials,
+            self.authority,
+            serving_hosts(self.bind, self.service_ranges, self.hosts),
+            self.cert_dir,
+        )
 
     def _authenticate(self) -> None:
-        from kubewright.apiserver.authentication.requestheader import RequestHeaderAuthenticator
-        from kubewright.apiserver.authentication.serviceaccount import ServiceAccountAuthenticator
-        from kubewright.apiserver.authentication.x509 import X509Authenticator
-
-        accounts = ServiceAccountAuthenticator(
-            issuers=list(self.service_account_issuers),
-            keys=self.issuer.keys,
-            audiences=self.issuer.audiences,
-            lookup=token_invalidity(self.server, self.issuer.clock),
-        )
-        proxy = self.front_proxy or FrontProxy(
-            client_ca=self.front_proxy_authority.certificate, allowed_names=("front-proxy-client",)
-        )
-        self.front_proxy = proxy
-        others: list[TokenAuthenticator] = []
+        """Create the authenticators; `TokenReview` uses those of tokens."""
+        accounts = authenticate_service_accounts(self.server, self.issuer, self.service_account_issuers)
+        others = [*self.external_tokens.authenticators]
         if self._bootstrap_tokens:
             from .identity.bootstrap_tokens import BootstrapTokenAuthenticator
 
-            others.append(BootstrapTokenAuthenticator(self.server))
-        others += self.external_tokens.authenticators
+            others.insert(0, BootstrapTokenAuthenticator(self.server))
+        proxy = self.front_proxy = self.front_proxy or FrontProxy(
+            client_ca=self.front_proxy_authority.certificate, allowed_names=("front-proxy-client",)
+        )
         self.server.authenticator = AuthenticatorChain(
             [
-                RequestHeaderAuthenticator(
-                    proxy.client_ca,
-                    allowed_names=proxy.allowed_names,
-                    username_headers=proxy.username_headers,
-                    uid_headers=proxy.uid_headers,
-                    group_headers=proxy.group_headers,
-                    extra_prefixes=proxy.extra_prefixes,
-                ),
+                authenticate_proxy(proxy),
                 *self.token_files,
                 accounts,
                 *others,
-                TokenlessAuthenticator(X509Authenticator(self.client_authorities)),
+                authenticate_certificates(self.client_authorities),
             ],
             allow_anonymous=self.external_tokens.allow_anonymous(self.anonymous),
             anonymous_paths=self.external_tokens.anonymous_paths,
