@@ -169,10 +169,10 @@ class PostgreSQLServer:
             self.process = None
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to all processes of the server."""
+        """Send a signal to all processes of the server: first to the one that starts the others."""
         assert self.process is not None
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        for each in (self.process.pid, *map(int, children)):
+        self.process.send_signal(number)
+        for each in _children(self.process.pid):
             try:
                 os.kill(each, number)
             except ProcessLookupError:
@@ -181,18 +181,36 @@ class PostgreSQLServer:
     def cpu(self) -> float:
         """CPU seconds of all processes of the server so far."""
         assert self.process is not None
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        total = 0
-        for each in (str(self.process.pid), *children):
-            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
-            # Of processes that have ended, the server has the time.
-            total += sum(map(int, fields[11:15] if each == str(self.process.pid) else fields[11:13]))
+        # Of processes that have ended, the first process has the time.
+        total = sum(map(int, _stat(self.process.pid)[11:15]))
+        for each in _children(self.process.pid):
+            total += sum(map(int, _stat(each)[11:13]))
         return total / os.sysconf("SC_CLK_TCK")
 
     def remove(self) -> None:
         """Kill the server and delete its files."""
         self.kill()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _stat(process: int) -> list[str]:
+    """Fields of a process after its name; none if it has ended."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _children(process: int) -> list[int]:
+    """Processes that a process has started.
+
+    The kernel has a file with them, but it can omit some while others end.
+    """
+    return [
+        int(path.name)
+        for path in Path("/proc").iterdir()
+        if path.name.isdecimal() and _stat(int(path.name))[1:2] == [str(process)]
+    ]
 
 
 def _free_port() -> int:

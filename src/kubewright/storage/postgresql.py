@@ -149,7 +149,7 @@ class PostgreSQLStorage(Storage):
         return (await self._read(""))[0]
 
     async def get(self, key: str) -> KeyValue | None:
-        return None if "\0" in key else (await self._read(key))[1]
+        return (await self._read(key))[1] if _is_storable(key) else None
 
     async def _read(self, key: str) -> tuple[int, KeyValue | None]:
         """Return the current revision and the value of a key, from a statement that starts later."""
@@ -184,9 +184,8 @@ class PostgreSQLStorage(Storage):
         high = high.replace("\ud800", "\ue000")  # the code points between are not characters
         omitted = ""
         if start is not None and start > low:
-            low, omits, _ = start.partition(
-                "\0"
-            )  # A key has no zero character; the next page starts with one.
+            # No key has a zero character; the start of the next page has one after the last key.
+            low, omits, _ = start.partition("\0")
             omitted = low if omits else ""
         items: list[KeyValue] = []
         while True:
@@ -254,8 +253,10 @@ class PostgreSQLStorage(Storage):
         """Return the new revision, 0 if the key is not at the expected one."""
         if value is not None and len(key) + len(value) > self.max_request_bytes:
             raise RequestTooLarge
-        if "\0" in key:
-            raise StorageError(f"PostgreSQL cannot store the key {key!r}, which contains a zero character")
+        if not _is_storable(key):
+            raise StorageError(
+                f"PostgreSQL cannot store the key {key!r}: it is not text without zero characters"
+            )
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._writes.append(_Write(key, value, expected, None if ttl is None else float(ttl), done))
         if self._writer is None:
@@ -366,6 +367,18 @@ class PostgreSQLStorage(Storage):
         # The delay limits the number of batches, and its jitter how often servers delete the same keys.
         seconds = 0.0 if expired else rows[0][2] if rows else _EXPIRY_INTERVAL
         return float(max(0.2, min(_EXPIRY_INTERVAL, seconds)) * random.uniform(1.0, 1.5))  # noqa: S311
+
+
+def _is_storable(key: str) -> bool:
+    """Whether the type `text` has a key. One that it does not have would fail a whole batch."""
+    if "\0" in key:
+        return False
+    if not key.isascii():
+        try:
+            key.encode()
+        except UnicodeEncodeError:
+            return False
+    return True
 
 
 def _fail(waiting: list[asyncio.Future[Any]], error: Exception) -> None:
