@@ -139,7 +139,9 @@ class History:
         self.counts["events"] += sum(len(stream.events) for stream in streams)
         self.counts["unknown"] += sum(each.outcome == "unknown" for each in self.operations)
         operations = [each for each in map(self._resolve, self.operations) if each is not None]
-        self.problems += [f"{self.name}: {violation}" for violation in find_violations(operations)]
+        # In a thread: a long search would stop the proxies of the cluster.
+        violations = await asyncio.to_thread(find_violations, operations)
+        self.problems += [f"{self.name}: {violation}" for violation in violations]
 
     def _resolve(self, operation: Operation) -> Operation | None:
         """Return an operation with its revision, if it has no response; `None` if it was not applied.
