@@ -6,6 +6,9 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
+DEFAULT_NODE_PORTS = range(30000, 32768)
+"""Ports of services of type NodePort."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontProxy:
@@ -53,4 +56,10 @@ def require_node_plugins() -> None:
         )
 
 
-__all__ = ["FrontProxy", "parse_port_range", "parse_service_ranges", "require_node_plugins"]
+__all__ = [
+    "DEFAULT_NODE_PORTS",
+    "FrontProxy",
+    "parse_port_range",
+    "parse_service_ranges",
+    "require_node_plugins",
+]

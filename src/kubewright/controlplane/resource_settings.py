@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from .plane_options import DEFAULT_NODE_PORTS
+
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
     from kubewright.workloads.pod_metrics import MetricsSource
@@ -13,10 +15,12 @@ if TYPE_CHECKING:
 
 def set_node_ports(server: APIServer, ports: range) -> None:
     """Set the ports that services of type NodePort get."""
-    from .kinds.core.service.strategy import NODE_PORTS, ServiceStrategy
+    if ports == DEFAULT_NODE_PORTS:
+        return  # the strategy is not imported before its first use
+    from .kinds.core.service.strategy import ServiceStrategy
 
     services = server.store("", "services")
-    if services is not None and ports != NODE_PORTS:
+    if services is not None:
         assert isinstance(services.resource.strategy, ServiceStrategy)
         services.resource.strategy.set_node_ports(ports)
 

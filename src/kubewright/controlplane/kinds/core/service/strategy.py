@@ -12,13 +12,12 @@ from kubewright.apiserver.rest.store import ResourceStore
 from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
 from kubewright.controlplane.kinds.validation.formats import Errors
+from kubewright.controlplane.plane_options import DEFAULT_NODE_PORTS
 from kubewright.schema import field_errors as fe
 
 from .allocation import ServiceAllocator, allocations
 from .families import set_families
 from .validation import is_headless, needs_node_ports, service_errors, service_update_errors
-
-NODE_PORTS = range(30000, 32768)
 
 
 class ServiceStrategy(KindStrategy):
@@ -28,7 +27,7 @@ class ServiceStrategy(KindStrategy):
     allow_create_on_update = True
     status_defaults_need_spec = True
 
-    def __init__(self, kind: Kind, ports: range = NODE_PORTS) -> None:
+    def __init__(self, kind: Kind, ports: range = DEFAULT_NODE_PORTS) -> None:
         """Initialize for one server."""
         super().__init__(kind)
         self.ports = ports
