@@ -61,6 +61,14 @@ def watch(run: ProgramRun) -> Iterator[Fault]:
         yield Fault("expired", event.point)
 
 
+def conflict(run: ProgramRun) -> Iterator[Fault]:
+    """Respond 409 Conflict to each update, and to each patch and delete with a resource version."""
+    for event in run.trace.points("write"):
+        verb = event.text.partition(" ")[0]
+        if verb == "update" or (verb in ("patch", "delete") and b'"resourceVersion"' in event.body):
+            yield Fault("error", event.point, "conflict")
+
+
 def timeout(run: ProgramRun) -> Iterator[Fault]:
     """Lose each write, and the response of each write."""
     for event in run.trace.points("write"):
@@ -104,7 +112,7 @@ def _of_trace(name: str) -> Callable[[ProgramRun], Iterable[Fault]]:
 FAMILIES: Final[dict[str, Callable[[ProgramRun], Iterable[Fault]]]] = {
     "crash": _of_trace("crash"),
     "timeout": timeout,
-    "conflict": _of_trace("conflict"),
+    "conflict": conflict,
     "errors": errors,
     "stale": stale,
     "unobserved": unobserved,

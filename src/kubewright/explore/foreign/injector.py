@@ -164,7 +164,7 @@ class FaultInjector:
             self._activity.changed()
         else:
             self._activity.read(f"{text}?{request.query.raw}")
-        event, fault = self.record(kind, self._process.name, text)
+        event, fault = self.record(kind, self._process.name, text, body=request.received_body)
         if kind != "write":
             await self._wait_until_unblocked(request.path)
         if fault is not None:
