@@ -92,8 +92,10 @@ async def compose(app: WebApp, client: Client) -> Graph:
     password = stored.data[PASSWORD] if stored is not None and stored.data else new_password()
 
     graph = Graph()
+    # Immutable, so that a leader which was paused here cannot replace the password of the next one.
     graph.add(
-        "credentials", Secret(metadata=ObjectMeta(name=f"{name}-credentials"), data={PASSWORD: password})
+        "credentials",
+        Secret(metadata=ObjectMeta(name=f"{name}-credentials"), data={PASSWORD: password}, immutable=True),
     )
     graph.add(
         "service",

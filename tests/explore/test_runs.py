@@ -155,12 +155,18 @@ def test_repeated_runs_leave_nothing_behind(reference) -> None:
     from kubewright.explore.loop import VirtualLoop
 
     run_once(make_operator, one_pair)
-    before = len(gc.get_objects())
+    gc.collect()
+    before = gc.get_objects()
+    known = {id(each) for each in before if isinstance(each, VirtualLoop | APIServer)}
     for _ in range(3):
         run_once(make_operator, one_pair)
-    objects = gc.get_objects()
-    assert not [each for each in objects if isinstance(each, VirtualLoop | APIServer)]
-    assert len(objects) - before < 500
+    gc.collect()
+    after = gc.get_objects()
+    kept = [
+        type(each) for each in after if isinstance(each, VirtualLoop | APIServer) and id(each) not in known
+    ]
+    assert not kept
+    assert len(after) - len(before) < 500
 
 
 def repeat_runs(seed: int, count: int) -> set[str]:
