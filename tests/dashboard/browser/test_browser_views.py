@@ -282,6 +282,7 @@ async def test_search_shortcuts_and_theme(open_view: OpenView) -> None:
     async with open_view(color_scheme="light") as view:
         await view.see("Workloads and core")
         await view.page.keyboard.press("Control+k")
+        await view.page.locator("[role=combobox]:focus").wait_for()
         await view.page.keyboard.type("cart dep")
         await view.page.locator(
             "[role=option][aria-selected=true]", has_text="Deployment in default"
