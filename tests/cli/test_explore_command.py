@@ -93,4 +93,4 @@ def test_wrong_usage_is_explained(project: Path) -> None:
     assert "unknown fault families earthquake" in output
     code, output = invoke("pair_operator:operator", "--scenario", "pair.yaml", "--replay", "other?seed=0")
     assert code == 1
-    assert "there is no scenario 'other'; the files have pair" in output
+    assert "scenario 'other' not found; the files have pair" in output

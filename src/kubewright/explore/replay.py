@@ -11,12 +11,16 @@ the reference of the operator, the file of the scenario, what was violated, and 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote
 
 from .faults import Fault, FaultError, parse_faults
+
+if TYPE_CHECKING:
+    from .scenarios import Scenario
 
 
 class ReplayError(ValueError):
@@ -99,6 +103,15 @@ class Replay:
             name: str(data[name]) for name in cls.__dataclass_fields__ if name in data and name != "version"
         }
         return cls(**known)  # type: ignore[arg-type]
+
+
+def find_scenario(scenarios: Sequence[Scenario], name: str) -> Scenario:
+    """Return the scenario of a token; raises `ReplayError`."""
+    for each in scenarios:
+        if each.name == name:
+            return each
+    names = ", ".join(each.name for each in scenarios)
+    raise ReplayError(f"scenario {name!r} not found; the files have {names}")
 
 
 def generated_test(token: RunToken, *, operator: str, scenario_file: str, finding: str) -> str:

@@ -257,11 +257,11 @@ class ReplicaDispatcher(EventDispatcher):
     # Events of the control plane
 
     def on_resource_added(self, cache: WatchCache) -> None:
-        """Queue that a resource is served."""
+        """Queue the addition of a resource."""
         self._put(partial(self._resource_changed, cache, "on_resource_added"))
 
     def on_resource_removed(self, cache: WatchCache) -> None:
-        """Queue that a resource is no longer served."""
+        """Queue the removal of a resource."""
         self._put(partial(self._resource_changed, cache, "on_resource_removed"))
 
     def on_event(self, cache: WatchCache, event: WatchCacheEvent) -> None:

@@ -21,7 +21,7 @@ from .explorer import explore
 from .factories import ModuleFactory, OperatorPool
 from .families import ALL
 from .forks import run_forked
-from .replay import ReplayError, RunToken
+from .replay import RunToken, find_scenario
 from .run import Run, SimulatedRun
 from .scenarios import Scenario, SetupObject, StepFunction, scenario
 from .session import Session
@@ -104,11 +104,7 @@ def replay(
 ) -> tuple[Run, Run]:
     """Repeat the run of a token in another process; return it and its reference run."""
     wanted = RunToken.parse(token) if isinstance(token, str) else token
-    found = next((each for each in scenarios if each.name == wanted.scenario), None)
-    if found is None:
-        names = ", ".join(each.name for each in scenarios)
-        raise ReplayError(f"there is no scenario {wanted.scenario!r}; the files have {names}")
-    chosen = found
+    chosen = find_scenario(scenarios, wanted.scenario)
 
     def execute() -> tuple[Run, Run]:
         def session(is_upgrade: bool) -> Session:

@@ -252,7 +252,7 @@ class OperatorTransport:
                 cluster.crash(process)
                 await never()
             case "error" if fault.value == "conflict" and event.text.startswith("create "):
-                pass  # the second fault of a run, and no create can get this response
+                pass  # after another fault the point is a create, which gets no conflict
             case "error":
                 await asyncio.sleep(cluster.LATENCY)
                 cluster.injected_errors += 1

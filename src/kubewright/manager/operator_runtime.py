@@ -72,6 +72,17 @@ def build_runtime(operator: Operator, client: Client) -> ClusterRuntime:
     return runtime
 
 
+def _lease_options(operator: Operator, client: Client) -> dict[str, Any]:
+    settings = operator.settings
+    return {
+        "namespace": settings.leader_election_namespace
+        or (client.options.namespace if settings.development else ""),
+        "lease_duration": settings.lease_duration,
+        "renew_deadline": settings.renew_deadline,
+        "retry_period": settings.retry_period,
+    }
+
+
 def _shard_member(operator: Operator, client: Client) -> ShardMember:
     from .sharding import ShardMember
 
@@ -79,11 +90,7 @@ def _shard_member(operator: Operator, client: Client) -> ShardMember:
     return ShardMember(
         client,
         settings.leader_election_name or operator.name,
-        namespace=settings.leader_election_namespace
-        or (client.options.namespace if settings.development else ""),
-        lease_duration=settings.lease_duration,
-        renew_deadline=settings.renew_deadline,
-        retry_period=settings.retry_period,
+        **_lease_options(operator, client),
     )
 
 
@@ -101,11 +108,7 @@ def _elector(operator: Operator, client: Client) -> LeaderElector | ShardMember 
     elector = elector_class(
         client,
         settings.leader_election_name or operator.name,
-        namespace=settings.leader_election_namespace
-        or (client.options.namespace if settings.development else ""),
-        lease_duration=settings.lease_duration,
-        renew_deadline=settings.renew_deadline,
-        retry_period=settings.retry_period,
+        **_lease_options(operator, client),
     )
     operator.probes.add_health_check("leader-election", elector.check_health)
     return elector

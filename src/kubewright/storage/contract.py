@@ -124,6 +124,13 @@ class StorageWatch(ABC):
     on_connection_change: Callable[[bool], object] | None = None
     """Called when `connected` changes."""
 
+    def set_connected(self, connected: bool) -> None:
+        """Set `connected`, for implementations."""
+        if connected != self.connected:
+            self.connected = connected
+            if self.on_connection_change is not None:
+                self.on_connection_change(connected)
+
     @abstractmethod
     def close(self) -> None:
         """End the watch."""

@@ -107,12 +107,6 @@ class EtcdWatch(StorageWatch):
         self._queue = []
         self.task.cancel()
 
-    def _set_connected(self, connected: bool) -> None:
-        if connected != self.connected:
-            self.connected = connected
-            if self.on_connection_change is not None:
-                self.on_connection_change(connected)
-
     async def _run(self) -> None:
         failures = 0
         rpc = self._connection.rpc
@@ -174,7 +168,7 @@ class EtcdWatch(StorageWatch):
                 await self._handle_response(call, response)
         finally:
             self._call = None
-            self._set_connected(False)
+            self.set_connected(False)
             call.cancel()
 
     async def _handle_response(self, call: Any, response: Any) -> None:
@@ -191,7 +185,7 @@ class EtcdWatch(StorageWatch):
                 self._has_new_token = False
                 if self._position is None:
                     self._position = response.header.revision
-                self._set_connected(True)
+                self.set_connected(True)
             elif response.events:
                 self._queue.extend(map(self._event, response.events))
                 self._position = response.events[-1].kv.mod_revision

@@ -336,7 +336,7 @@ class PostgreSQLStorage(Storage):
                 else:
                     await self._collect()  # Another server may have been stopped meanwhile.
             except (StorageError, FutureRevision):
-                pass  # Retried later.
+                pass  # The next period, or another server, compacts further.
             await asyncio.sleep(period / 4)
 
     async def _expire_regularly(self) -> None:
@@ -347,7 +347,7 @@ class PostgreSQLStorage(Storage):
             try:
                 delay = await self._expire()
             except StorageError:
-                pass  # Retried later.
+                pass  # The keys are still expired at the next check.
             try:
                 async with asyncio.timeout(delay):
                     await self._expiry_due.wait()

@@ -217,13 +217,6 @@ class PostgreSQLWatch(StorageWatch):
             if not waiter.done():
                 waiter.set_result(None)
 
-    def set_connected(self, connected: bool) -> None:
-        """Report whether changes are received without delay."""
-        if connected != self.connected:
-            self.connected = connected
-            if self.on_connection_change is not None:
-                self.on_connection_change(connected)
-
     async def _run(self) -> None:
         failures = 0
         try:

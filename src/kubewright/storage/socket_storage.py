@@ -10,8 +10,8 @@ before the writer receives its result. A read compares it with the revision of t
 the copy has every write that was acknowledged before the read began; if not, the read waits for the events,
 which are on their way.
 
-When the connection ends, everything raises `StorageError` and `on_lost` is called. There is no reconnect: the
-state is in the other process.
+When the connection ends, everything raises `StorageError` and `on_lost` is called. It does not connect again:
+the state is in the other process.
 """
 
 # ruff: noqa: D102 (documented in the contract)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from kubewright.explore.faults import Fault
-from kubewright.explore.replay import Replay, ReplayError, RunToken
+from kubewright.explore.replay import Replay, ReplayError, RunToken, find_scenario
 
 from .foreign_run import ForeignOptions, run_command
 from .points import PointKey
@@ -111,10 +111,7 @@ async def replay_run(
 ) -> tuple[ProgramRun, ProgramRun, Scenario]:
     """Repeat the run of a token; return it, its reference run and the scenario."""
     wanted = token.run
-    scenario = next((each for each in scenarios if each.name == wanted.scenario), None)
-    if scenario is None:
-        names = ", ".join(each.name for each in scenarios)
-        raise ReplayError(f"there is no scenario {wanted.scenario!r}; the files have {names}")
+    scenario = find_scenario(scenarios, wanted.scenario)
     reference = await run_command(options, scenario, skip=wanted.skip)
     if not wanted.faults or reference.findings:
         return reference, reference, scenario
