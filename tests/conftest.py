@@ -1,7 +1,8 @@
-"""Settings of property tests, and a fixture: the kube-apiserver of `KUBEBUILDER_ASSETS`, started once."""
+"""Shared by all tests: settings of property tests, restored loggers, a kube-apiserver of the environment."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,17 @@ from kubewright.testing.server import server_kinds, start_kube_apiserver
 # A busy machine is not an error of a test: neither the time of an example nor that of its data is checked.
 settings.register_profile("any-speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-speed")
+
+
+@pytest.fixture(autouse=True)
+def restored_loggers() -> Iterator[None]:
+    """Undo what commands change that run in the process of the tests: other tests read log records, too."""
+    root, package = logging.getLogger(), logging.getLogger("kubewright")
+    handlers, level, package_level = root.handlers[:], root.level, package.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    package.setLevel(package_level)
 
 
 @pytest.fixture(scope="session")

@@ -5,22 +5,10 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
-
-import pytest
 
 from kubewright.controller import Request
 from kubewright.controller.controller import ReconcileInfo, current_reconcile
 from kubewright.manager import ObjectLogger, logs
-
-
-@pytest.fixture(autouse=True)
-def root_logger() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 def lines(style: str, *, level: str = "INFO") -> io.StringIO:

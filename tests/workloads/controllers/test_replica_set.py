@@ -127,7 +127,7 @@ async def test_reports_quota_failures(cluster: Cluster) -> None:
 
 
 async def test_min_ready_seconds(cluster: Cluster) -> None:
-    await cluster.client.create(web(1, minReadySeconds=1))
+    await cluster.client.create(web(1, minReadySeconds=10))
     await eventually(lambda: has_status(cluster, ready_replicas=1, available_replicas=None))
     await eventually(lambda: has_status(cluster, ready_replicas=1, available_replicas=1))
 
