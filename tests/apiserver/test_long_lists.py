@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
+import msgspec
 import pytest
+import yaml
 
-from kubewright.apiserver import SYSTEM, APIServer, HTTPRequest
+from kubewright.apiserver import SYSTEM, APIServer, HTTPRequest, HTTPResponse
+from kubewright.apiserver.encoding.negotiation import to_yaml
+from kubewright.apiserver.encoding.representation import SLICE, SLICE_BYTES, in_slices
+from kubewright.storage.contract import KeyValue
 from kubewright.storage.memory import MemoryStorage
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -61,6 +67,77 @@ async def test_other_tasks_run_during_a_long_list(many, server, talk, base, quer
         assert [row["cells"][0] for row in rows[:100]] == [row["cells"][0] for row in short["rows"]]
         assert listed.keys() == short.keys()
         assert listed["columnDefinitions"] == short["columnDefinitions"]
+
+
+@pytest.mark.parametrize(
+    ("method", "accept"),
+    [("GET", "application/json"), ("GET", TABLE), ("GET", PARTIAL_LIST), ("DELETE", "application/json")],
+)
+async def test_indented_lists_are_encoded_in_slices(many, server, base, method, accept):
+    request = HTTPRequest(method, base, query="pretty=1", headers={"Accept": accept}, user=SYSTEM)
+    turns = 0
+
+    async def count(handled: asyncio.Task[HTTPResponse]) -> None:
+        nonlocal turns
+        while not handled.done():
+            await asyncio.sleep(0)
+            turns += 1
+
+    compact = await server.handle(HTTPRequest("GET", base, headers={"Accept": accept}, user=SYSTEM))
+    handled = asyncio.create_task(server.handle(request))
+    await count(handled)
+    response = handled.result()
+    assert turns >= (COUNT // SLICE if method == "GET" else COUNT)
+    assert response.pieces is not None
+    assert max(map(len, response.pieces)) < len(compact.body) // 5
+    body = response.body
+    assert body == msgspec.json.format(body, indent=2)
+    shown, expected = json.loads(body), json.loads(compact.body)
+    assert [*shown] == [*expected]
+    field = "rows" if accept == TABLE else "items"
+    for table in (shown, expected):
+        for row in table["rows"] if accept == TABLE else ():
+            del row["cells"][-1]  # the age
+    assert shown[field] == expected[field]
+
+
+async def test_tables_as_yaml(many, talk, base):
+    media = TABLE.replace("json", "yaml")
+    listed = await talk.send("GET", f"{base}?limit=40", Accept=media)
+    table = yaml.safe_load(listed.body)
+    assert listed.content_type == "application/yaml"
+    assert listed.body == to_yaml(table)
+    assert [row["cells"][0] for row in table["rows"]] == ["first", *(f"w{number:05}" for number in range(39))]
+    assert table["metadata"]["remainingItemCount"] == COUNT + 1 - 40
+
+
+@pytest.mark.parametrize(("accept", "empty"), [("application/json", []), (TABLE, []), (PARTIAL_LIST, None)])
+async def test_indented_lists_omit_undecodable_objects(server, talk, widget, base, accept, empty):
+    """Slices without a decodable object: the first, the last, all."""
+    store = server.store("example.com", "widgets")
+    field = "rows" if accept == TABLE else "items"
+
+    async def listed() -> list[str] | None:
+        response = await talk.send("GET", f"{base}?pretty=1", Accept=accept)
+        assert response.body == msgspec.json.format(response.body, indent=2)
+        shown = json.loads(response.body)[field]
+        return shown and [(each["object"] if accept == TABLE else each)["metadata"]["name"] for each in shown]
+
+    for at in range(SLICE):
+        for first in "az":
+            await server.storage.create(store.key("default", f"{first}{at:03}"), b"\xff not JSON")
+    assert await listed() == empty
+    for name in ("m1", "m2"):
+        await talk.ok("POST", base, widget(name))
+    assert await listed() == ["m1", "m2"]
+
+
+def test_slices_are_limited_by_number_and_size():
+    items = [KeyValue(str(number), b"x" * size, 1, 1) for number, size in enumerate((1, 1, 1, SLICE_BYTES))]
+    assert [len(part) for part in in_slices(items, 2)] == [2, 1, 1]
+    assert [len(part) for part in in_slices(items, 9)] == [3, 1]
+    assert [len(part) for part in in_slices(items[::-1], 9)] == [1, 3]
+    assert [*in_slices([], 9)] == []
 
 
 async def test_a_name_selector_reads_one_key(many, server, talk, base):

@@ -183,10 +183,8 @@ async def test_lists_are_encoded_in_slices(plane: ControlPlane) -> None:
     body, turns = await turns_during(get(plane, MAPS, Accept="application/yaml"))
     assert body == to_yaml(expected)
     assert turns >= 5
-    body, turns = await turns_during(get(plane, MAPS, User_Agent="curl/8"))
-    assert json.loads(body) == expected
+    body = await get(plane, MAPS, User_Agent="curl/8")
     assert body.decode() == json.dumps(expected, indent=2)
-    assert turns >= 5
     media = "application/vnd.kubernetes.protobuf"
     body, turns = await turns_during(get(plane, MAPS, Accept=media))
     assert body == builtin_codec().encode(expected)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -38,6 +38,9 @@ _LAST = ("apiVersion", "kind", "metadata")
 
 SLICE = 200
 """Objects that are decoded or encoded before other tasks of the event loop run: about 5 ms of a Table."""
+
+SLICE_BYTES = 128 * 1024
+"""Stored bytes of such objects; more if a single object is longer."""
 
 
 _JOIN_SLICE = 1_000
@@ -112,7 +115,11 @@ class Representation:
         )
         self.direct = not self.transform and not self.converts and self.media == JSON
         self.api_version = str(GroupVersion(resource.group, version.name))
+        self.list_field = "rows" if self.transform == "Table" else "items"
+        """The field of a list that has the objects; it is the last one."""
         self._table = tables.TablePrinter(resource, version, include) if self.transform == "Table" else None
+        self.sorts = self._table is not None and self._table.order is not None
+        """Whether the objects of a list have to be sorted."""
         self._hidden_annotation = resource.strategy.table_hidden_annotation if self.transform else ""
         self._prefix = codec.prefix
         self._cut = len(codec.prefix)
@@ -206,24 +213,25 @@ class Representation:
             pieces = await self._joined(items, metadata)
             if pieces is not None:
                 return pieces
-        sorts = self._table is not None and self._table.order is not None
-        if len(items) <= SLICE or sorts:
+        if self.sorts or not items:
             objects = await self.objects_async([(item.value, item.mod_revision) for item in items])
             return self.dump_list(objects, metadata)
         return await self._dump_in_slices(items, metadata)
 
-    async def _dump_in_slices(self, items: Sequence[KeyValue], metadata: Object) -> Pieces:
-        """Encode a long list as `dump_list` does, in slices; each is decoded when its turn comes."""
-        field = b"rows" if self._table is not None else b"items"
+    async def _dump_in_slices(self, items: Sequence[KeyValue], metadata: Object) -> bytes | Pieces:
+        """Encode a list as `dump_list` does, in slices; each is decoded when its turn comes."""
+        field = b',"%b":[' % self.list_field.encode()
         pieces: Pieces = []
-        for at in range(0, len(items), SLICE):
-            part = [(item.value, item.mod_revision) for item in items[at : at + SLICE]]
-            whole = self.dump_list(await self.objects_async(part), metadata)
-            # The list is the last field of the object.
-            start, end = whole.index(b',"%b":[' % field) + len(field) + 5, whole.rindex(b"]")
+        for part in in_slices(items, SLICE):
+            if pieces:
+                await asyncio.sleep(0)
+            objects = await self.objects_async([(item.value, item.mod_revision) for item in part])
+            whole = self.dump_list(objects, metadata)
+            if len(part) == len(items):
+                return whole
+            start, end = whole.index(field) + len(field), whole.rindex(b"]")
             pieces.append(whole[:start] if not pieces else b",")
             pieces.append(memoryview(whole)[start:end])
-            await asyncio.sleep(0)
         pieces.append(whole[end:])
         return pieces
 
@@ -345,6 +353,20 @@ class Representation:
     def per_watcher(self) -> bool:
         """Whether the first event of a stream differs from the rest (Tables carry their columns once)."""
         return self._table is not None
+
+
+def in_slices(items: Sequence[KeyValue], limit: int) -> Iterator[Sequence[KeyValue]]:
+    """Yield consecutive items: at most `limit`, and at most `SLICE_BYTES` of values, at least one."""
+    at = 0
+    while at < len(items):
+        part, size = items[at : at + limit], 0
+        for count, item in enumerate(part):
+            size += len(item.value)
+            if size > SLICE_BYTES and count:
+                part = part[:count]
+                break
+        yield part
+        at += len(part)
 
 
 def _list_metadata(obj: Object) -> Object:

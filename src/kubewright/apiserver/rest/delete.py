@@ -7,6 +7,7 @@ graceful deletion are first marked and then removed. In-process callers use `sto
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 from kubewright.api.builtin_schemas import as_typed
@@ -85,11 +86,12 @@ class DeleteCollectionHandler:
             except NotFound:
                 continue
             items.append(item)
+            await asyncio.sleep(0)  # a storage in memory does not wait
         metadata = self._lister.list_metadata(info, page)
         if scope.resource.custom and not response_format.transform:
             metadata.setdefault("continue", "")
         representation = scope.representation(request, response_format)
-        return respond(request, response_format, await representation.many(items, metadata))
+        return await self._lister.respond(request, response_format, representation, items, metadata)
 
     def _operation(self, request: HTTPRequest, info: RequestInfo, options: DeletionOptions) -> Operation:
         return self._scope.operation(

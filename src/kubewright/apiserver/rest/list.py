@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from kubewright.api.errors import BadRequest, Expired, NotAcceptable, too_large_resource_version
-from kubewright.apiserver.encoding.list_writers import ITEMS_PER_SLICE, list_writer
-from kubewright.apiserver.encoding.negotiation import encode, respond
-from kubewright.apiserver.encoding.representation import Representation, UndecodableObject
-from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
+from kubewright.apiserver.encoding.list_writers import list_writer
+from kubewright.apiserver.encoding.negotiation import ResponseFormat, encode, respond
+from kubewright.apiserver.encoding.representation import Representation, UndecodableObject, in_slices
+from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, Pieces
 from kubewright.apiserver.http.request_info import RequestInfo
 from kubewright.apiserver.slices import run_in_slices
 from kubewright.storage.contract import Compacted, FutureRevision, KeyValue, Page
@@ -56,26 +56,33 @@ class ListHandler:
                 metadata["remainingItemCount"] = page.remaining
         elif scope.resource.custom and not response_format.transform:
             metadata["continue"] = ""
-        writer = list_writer(request, response_format) if len(page.items) > 1 else None
-        if writer is not None:
-            for at in range(0, len(page.items), ITEMS_PER_SLICE):
-                part = await self._encoded(representation, page.items[at : at + ITEMS_PER_SLICE], metadata)
-                await run_in_slices(writer.add(msgspec.json.decode(part)))
-            return HTTPResponse(200, pieces=writer.finish(), content_type=writer.media)
-        try:
-            body = await representation.many(page.items, metadata)
-        except UndecodableObject:
-            body = await representation.many(scope.store.decodable(page.items), metadata)
-        return respond(request, response_format, body)
+        return await self.respond(request, response_format, representation, page.items, metadata)
 
-    async def _encoded(
+    async def respond(
+        self,
+        request: HTTPRequest,
+        response_format: ResponseFormat,
+        representation: Representation,
+        items: Sequence[KeyValue],
+        metadata: dict[str, Any],
+    ) -> HTTPResponse:
+        """Return the response with a list of stored objects; other tasks run while many are encoded."""
+        writer = list_writer(request, representation) if len(items) > 1 else None
+        if writer is None:
+            return respond(request, response_format, await self._encode(representation, items, metadata))
+        for part in in_slices(items, writer.items_per_slice):
+            body = await self._encode(representation, part, metadata)
+            await run_in_slices(writer.add(body if isinstance(body, bytes) else b"".join(body)))
+        return HTTPResponse(200, pieces=writer.finish(), content_type=writer.media)
+
+    async def _encode(
         self, representation: Representation, items: Sequence[KeyValue], metadata: dict[str, Any]
-    ) -> bytes:
+    ) -> bytes | Pieces:
+        """Encode a list as compact JSON, without objects that cannot be decoded."""
         try:
-            body = await representation.many(items, metadata)
+            return await representation.many(items, metadata)
         except UndecodableObject:
-            body = await representation.many(self._scope.store.decodable(items), metadata)
-        return body if isinstance(body, bytes) else b"".join(body)
+            return await representation.many(self._scope.store.decodable(items), metadata)
 
     async def read_page(self, request: HTTPRequest, info: RequestInfo) -> tuple[Page, ListOptions]:
         """Read the stored objects that a collection request selects."""
