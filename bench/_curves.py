@@ -1,7 +1,8 @@
 """Cost curves: memory, CPU per operation and latency as a cluster grows.
 
-Each curve has a `kubewright up` of its own that grows from point to point. CPU is that of the server's
-process; latencies are wall-clock times of single requests of a client on the same machine.
+Each curve has a server of its own that grows from point to point: `kubewright up` and, if the directory
+`KUBEBUILDER_ASSETS` has the programs, kube-apiserver with etcd. CPU and memory are those of the server's
+processes; latencies are wall-clock times of single requests of a client on the same machine.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ import json
 import os
 import platform
 import resource
+import ssl
 import tempfile
 import time
 import uuid
-from collections.abc import Awaitable, Callable
-from typing import Any, TypedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Protocol, TypedDict
 
 import aiohttp
 
-from bench._process import Server, together
+from bench._process import MeasuredServer, session, together
 from bench.apiserver import BASE, GROUP, widget
 from bench.controlplane import control_plane, define
 from kubewright.storage import open_storage
@@ -29,6 +32,8 @@ WATCHERS = (10, 100, 1_000, 5_000)
 CRDS = (10, 500, 2_000)
 NAMESPACES = (100, 10_000)
 SAMPLE = 300
+COPIED_PAUSE = 5.0
+"""Seconds in which a server reads what was copied into its store before it is measured."""
 NAMESPACE_PATH = "/api/v1/namespaces"
 CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -50,9 +55,10 @@ class Point(TypedDict):
 
 
 class Curve(TypedDict):
-    """A curve: its name, the meaning of its sizes, and its points."""
+    """A curve: its name, what was measured, the meaning of its sizes, and its points."""
 
     name: str
+    server: str
     unit: str
     points: list[Point]
 
@@ -65,15 +71,100 @@ class Run(TypedDict):
     curves: list[Curve]
 
 
-async def _figures(server: Server, one: Callable[[int], Awaitable[object]], count: int = SAMPLE) -> Figures:
+Serve = Callable[[range], AbstractAsyncContextManager[MeasuredServer]]
+"""Serve with further copies of the first object, of these numbers."""
+
+
+class Target(Protocol):
+    """A server whose curves are measured."""
+
+    name: str
+
+    def serve(self) -> AbstractAsyncContextManager[MeasuredServer]:
+        """Start an empty server."""
+
+    def grow(self) -> AbstractAsyncContextManager[Serve]:
+        """Start a server with one custom resource, to be served again with more."""
+
+
+class Kubewright:
+    """`kubewright up`; with SQLite, and stopped while objects are copied, where it grows."""
+
+    name = "kubewright up"
+
+    @asynccontextmanager
+    async def serve(self, *options: str) -> AsyncIterator[MeasuredServer]:
+        """Start an empty server."""
+        async with control_plane("--nodes", "0", *options) as (server, _, _):
+            yield server
+
+    @asynccontextmanager
+    async def grow(self) -> AsyncIterator[Serve]:
+        """Start a server with one custom resource, to be served again with more."""
+        with tempfile.TemporaryDirectory() as directory:
+            store = f"sqlite:{directory}/state.db"
+
+            @asynccontextmanager
+            async def serve(numbers: range) -> AsyncIterator[MeasuredServer]:
+                await _copy_first_object(store, numbers)
+                async with self.serve("--store", store) as server:
+                    yield server
+
+            async with self.serve("--store", store) as server:
+                await define(server)
+            yield serve
+
+
+class KubeAPIServer:
+    """kube-apiserver with etcd, without flushes to disk; objects are copied in etcd while it runs."""
+
+    name = "kube-apiserver + etcd"
+
+    @asynccontextmanager
+    async def serve(self) -> AsyncIterator[MeasuredServer]:
+        """Start an empty server."""
+        async with self._run() as (server, _):
+            yield server
+
+    @asynccontextmanager
+    async def grow(self) -> AsyncIterator[Serve]:
+        """Start a server with one custom resource, to be served again with more."""
+        async with self._run() as (server, etcd):
+
+            @asynccontextmanager
+            async def serve(numbers: range) -> AsyncIterator[MeasuredServer]:
+                await _copy_first_object(f"etcd://{etcd}", numbers)
+                await asyncio.sleep(COPIED_PAUSE)
+                yield server
+
+            await define(server)
+            yield serve
+
+    @asynccontextmanager
+    async def _run(self) -> AsyncIterator[tuple[MeasuredServer, str]]:
+        from kubewright.testing.server import run_kube_apiserver
+
+        with run_kube_apiserver() as running:
+            config = running.config
+            assert config.ca is not None
+            context = ssl.create_default_context(cadata=config.ca.read().decode())
+            async with session(context) as client:
+                client.headers["Authorization"] = f"Bearer {config.token}"
+                pids = [process.pid for process in running.processes]
+                yield MeasuredServer(pids, client, config.server), running.etcd
+
+
+async def _figures(
+    server: MeasuredServer, one: Callable[[int], Awaitable[object]], count: int = SAMPLE
+) -> Figures:
     """Send requests one after the other."""
     latencies = []
-    before = server.process.cpu()
+    before = server.cpu()
     for number in range(count):
         begun = time.perf_counter()
         await one(number)
         latencies.append(time.perf_counter() - begun)
-    cpu = (server.process.cpu() - before) / count
+    cpu = (server.cpu() - before) / count
     latencies.sort()
     return {
         "cpu_us": round(cpu * 1e6, 1),
@@ -83,30 +174,25 @@ async def _figures(server: Server, one: Callable[[int], Awaitable[object]], coun
 
 
 async def _point(
-    server: Server, size: int, operations: dict[str, Callable[[int], Awaitable[object]]]
+    server: MeasuredServer, size: int, operations: dict[str, Callable[[int], Awaitable[object]]]
 ) -> Point:
     measured = {name: await _figures(server, one) for name, one in operations.items()}
-    return {"size": size, "rss_mb": round(server.process.rss(), 1), "operations": measured}
+    return {"size": size, "rss_mb": round(server.rss(), 1), "operations": measured}
 
 
-async def objects() -> Curve:
-    """Custom resources of 1 KB of data each, in SQLite.
+async def objects(target: Target) -> Curve:
+    """Custom resources of 1 KB of data each.
 
-    Most of them are copied in the store while no server runs: 100,000 creates would measure the client.
+    Most of them are copied in the store: 100,000 creates would measure the client.
     """
     points: list[Point] = []
-    with tempfile.TemporaryDirectory() as directory:
-        store = f"sqlite:{directory}/state.db"
-        options = ("--nodes", "0", "--store", store)
-        async with control_plane(*options) as (server, _, _):
-            await define(server)
+    async with target.grow() as serve:
         existing = 1
         for size in OBJECTS:
-            await _copy_first_object(store, range(existing, size))
-            existing = size
-            async with control_plane(*options) as (server, _, _):
+            async with serve(range(existing, size)) as server:
                 points.append(await _objects_point(server, size))
-    return {"name": "objects", "unit": "custom resources", "points": points}
+            existing = size
+    return {"name": "objects", "server": target.name, "unit": "custom resources", "points": points}
 
 
 async def _copy_first_object(store: str, numbers: range) -> None:
@@ -122,7 +208,7 @@ async def _copy_first_object(store: str, numbers: range) -> None:
             await asyncio.gather(*copies)
 
 
-async def _objects_point(server: Server, size: int) -> Point:
+async def _objects_point(server: MeasuredServer, size: int) -> Point:
     async def create(number: int) -> None:
         body = widget(f"n-{size}-{number}", 1000)
         await server.request("POST", BASE, body, status=201)
@@ -149,11 +235,11 @@ async def _objects_point(server: Server, size: int) -> Point:
     return await _point(server, size, operations)
 
 
-async def watchers() -> Curve:
+async def watchers(target: Target) -> Curve:
     """Watches of one namespace; every update is sent to all of them."""
     _raise_file_limit()
     points: list[Point] = []
-    async with control_plane("--nodes", "0") as (server, _, _):
+    async with target.serve() as server:
         await define(server)
         received = 0
         changed = asyncio.Event()
@@ -190,22 +276,22 @@ async def watchers() -> Curve:
             while len(connections) < size:
                 batch = min(50, size - len(connections))
                 connections += [asyncio.create_task(watch(revision)) for _ in range(batch)]
-                target = len(connections)
-                await wait_for(lambda target=target: ready >= target)  # type: ignore[misc]
+                count = len(connections)
+                await wait_for(lambda count=count: ready >= count)  # type: ignore[misc]
             count = max(20, min(SAMPLE, 100_000 // size))
             figures = await _figures(server, update, count)
             figures["cpu_us"] = round(figures["cpu_us"] / size, 3)
             points.append(
                 {
                     "size": size,
-                    "rss_mb": round(server.process.rss(), 1),
+                    "rss_mb": round(server.rss(), 1),
                     "operations": {"update, per watcher": figures},
                 }
             )
         for task in connections:
             task.cancel()
         await asyncio.gather(*connections, return_exceptions=True)
-    return {"name": "watchers", "unit": "watchers", "points": points}
+    return {"name": "watchers", "server": target.name, "unit": "watchers", "points": points}
 
 
 def _raise_file_limit() -> None:
@@ -227,10 +313,24 @@ def _crd(number: int) -> dict[str, Any]:
     }
 
 
-async def crds() -> Curve:
+async def _wait_served(paths: list[str], server: MeasuredServer, seconds: float = 120) -> None:
+    """Wait until paths are served: kube-apiserver establishes CRDs after their create."""
+    deadline = time.monotonic() + seconds
+    for path in paths:
+        while True:
+            try:
+                await server.request("GET", path)
+                break
+            except RuntimeError:
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(0.05)
+
+
+async def crds(target: Target) -> Curve:
     """Custom resource definitions of a group each."""
     points: list[Point] = []
-    async with control_plane("--nodes", "0") as (server, _, _):
+    async with target.serve() as server:
         existing = 0
         sample = min(SAMPLE, CRDS[0])
 
@@ -253,17 +353,20 @@ async def crds() -> Curve:
             start = size - sample
             created = await _figures(server, lambda number, start=start: create(start + number), sample)  # type: ignore[misc]
             existing = size
+            await _wait_served(
+                [f"/apis/g{number}.example.com/v1/widgets" for number in range(sample)], server
+            )
             await together(range(SAMPLE), create_object)  # The first object of a kind compiles its schema.
             point = await _point(server, size, {"create an object": create_object})
             point["operations"]["create a CRD"] = created
             points.append(point)
-    return {"name": "crds", "unit": "CRDs", "points": points}
+    return {"name": "crds", "server": target.name, "unit": "CRDs", "points": points}
 
 
-async def namespaces() -> Curve:
+async def namespaces(target: Target) -> Curve:
     """Namespaces with what the controllers create in them."""
     points: list[Point] = []
-    async with control_plane("--nodes", "0") as (server, _, _):
+    async with target.serve() as server:
         existing = 0
         sample = min(SAMPLE, NAMESPACES[0])
 
@@ -283,23 +386,30 @@ async def namespaces() -> Curve:
             point = await _point(server, size, {"create a ConfigMap": create_config_map})
             point["operations"]["create a namespace"] = created
             points.append(point)
-    return {"name": "namespaces", "unit": "namespaces", "points": points}
+    return {"name": "namespaces", "server": target.name, "unit": "namespaces", "points": points}
 
 
 def measure_curves(save: Callable[[Run], object]) -> Run:
     """Measure all curves, one after the other; `save` is called after each."""
     machine = f"{os.cpu_count()} cores, Python {platform.python_version()}"
     run: Run = {"machine": machine, "load": round(os.getloadavg()[0], 1), "curves": []}
+    targets: list[Target] = [Kubewright()]
+    if os.environ.get("KUBEBUILDER_ASSETS"):
+        targets.append(KubeAPIServer())
     for curve in (watchers, crds, namespaces, objects):
-        run["curves"].append(asyncio.run(curve()))
-        print(format_curve(run["curves"][-1]), flush=True)
-        save(run)
+        for target in targets:
+            run["curves"].append(asyncio.run(curve(target)))
+            print(format_curve(run["curves"][-1]), flush=True)
+            save(run)
     return run
 
 
 def format_curve(curve: Curve) -> str:
     """Return a curve as a table."""
-    lines = [f"{curve['unit']:>20} {'RSS':>10}  {'operation':<22} {'CPU':>11} {'p50':>10} {'p99':>10}"]
+    lines = [
+        curve["server"],
+        f"{curve['unit']:>20} {'RSS':>10}  {'operation':<22} {'CPU':>11} {'p50':>10} {'p99':>10}",
+    ]
     for point in curve["points"]:
         for name, figures in point["operations"].items():
             lines.append(

@@ -31,6 +31,18 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
+def cpu_seconds(pid: int) -> float:
+    """CPU seconds of a process so far."""
+    # Clock id of another process's CPU clock on Linux; see clock_getcpuclockid(3).
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def resident_memory(pid: int) -> float:
+    """Resident memory of a process in MB."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
 class Process:
     """A process that is measured; it is ready when it has written a file."""
 
@@ -47,13 +59,11 @@ class Process:
 
     def cpu(self) -> float:
         """CPU seconds so far."""
-        # Clock id of another process's CPU clock on Linux; see clock_getcpuclockid(3).
-        return time.clock_gettime((~self.popen.pid << 3) | 2)
+        return cpu_seconds(self.popen.pid)
 
     def rss(self) -> float:
         """Resident memory in MB."""
-        pages = int(Path(f"/proc/{self.popen.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+        return resident_memory(self.popen.pid)
 
     def stop(self) -> None:
         """End it."""
@@ -61,16 +71,21 @@ class Process:
         self.popen.wait()
 
 
-class Server:
-    """A server's process and a client of it."""
+class MeasuredServer:
+    """A server of one or more processes, and a client of it."""
 
-    def __init__(
-        self, process: Process, session: aiohttp.ClientSession, url: str, kubeconfig: str = ""
-    ) -> None:
-        self.process = process
+    def __init__(self, pids: Sequence[int], session: aiohttp.ClientSession, url: str) -> None:
+        self.pids = pids
         self.session = session
         self.url = url
-        self.kubeconfig = kubeconfig
+
+    def cpu(self) -> float:
+        """CPU seconds so far."""
+        return sum(map(cpu_seconds, self.pids))
+
+    def rss(self) -> float:
+        """Resident memory in MB."""
+        return sum(map(resident_memory, self.pids))
 
     async def request(
         self, method: str, path: str, body: Any = None, *, status: int = 200, headers: dict[str, str] = JSON
@@ -92,10 +107,21 @@ class Server:
         await together(range(warm), one)
         size, costs = count // ROUNDS, []
         for begin in range(warm, warm + size * ROUNDS, size):
-            before = self.process.cpu()
+            before = self.cpu()
             await together(range(begin, begin + size), one)
-            costs.append((self.process.cpu() - before) / size)
+            costs.append((self.cpu() - before) / size)
         return min(costs)
+
+
+class Server(MeasuredServer):
+    """A server that was started for the measurement as one process."""
+
+    def __init__(
+        self, process: Process, session: aiohttp.ClientSession, url: str, kubeconfig: str = ""
+    ) -> None:
+        super().__init__((process.popen.pid,), session, url)
+        self.process = process
+        self.kubeconfig = kubeconfig
 
 
 async def together(numbers: range, one: Callable[[int], Awaitable[object]]) -> None:

@@ -25,7 +25,7 @@ from typing import Any
 import yaml
 
 from bench import Benchmark
-from bench._process import Process, Server, session, together
+from bench._process import MeasuredServer, Process, Server, session, together
 from bench.apiserver import BASE, GROUP, SCHEMA, widget
 
 OBJECTS = 10_000
@@ -85,7 +85,7 @@ async def control_plane(*options: str) -> AsyncIterator[tuple[Server, float, flo
             process.stop()
 
 
-async def define(server: Server) -> None:
+async def define(server: MeasuredServer) -> None:
     """Create the CRD and a first object as early as possible."""
     await server.request("POST", DEFINITIONS, DEFINITION, status=201)
     deadline = time.monotonic() + 10

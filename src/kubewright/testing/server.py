@@ -171,9 +171,27 @@ def _use_simulated_clock(options: ControlPlaneOptions) -> None:
         options["store"] = open_storage(store, clock=lambda: started + loop.time())
 
 
+@dataclass(frozen=True, slots=True)
+class KubeAPIServer:
+    """A running kube-apiserver with its etcd."""
+
+    config: ClusterConfig
+    """Configuration with an admin token."""
+    etcd: str
+    """Address of etcd, `HOST:PORT`."""
+    processes: tuple[subprocess.Popen[bytes], ...]
+
+
 @contextmanager
 def start_kube_apiserver(assets: str | os.PathLike[str] | None = None) -> Iterator[ClusterConfig]:
     """Start etcd and kube-apiserver from a directory, and return a configuration with an admin token."""
+    with run_kube_apiserver(assets) as server:
+        yield server.config
+
+
+@contextmanager
+def run_kube_apiserver(assets: str | os.PathLike[str] | None = None) -> Iterator[KubeAPIServer]:
+    """Start etcd and kube-apiserver from a directory, by default that of `KUBEBUILDER_ASSETS`."""
     where = Path(assets or os.environ["KUBEBUILDER_ASSETS"])
     for name in ("etcd", "kube-apiserver"):
         if not (where / name).exists():
@@ -181,12 +199,12 @@ def start_kube_apiserver(assets: str | os.PathLike[str] | None = None) -> Iterat
     scratch = Path(tempfile.mkdtemp(prefix="kubewright-real-"))
     processes: list[subprocess.Popen[bytes]] = []
     try:
-        config, commands = _prepare(where, scratch)
+        config, etcd, commands = _prepare(where, scratch)
         for name, command in commands.items():
             with (scratch / f"{name}.log").open("wb") as log:
                 processes.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=scratch))  # noqa: S603
         _wait_ready(config, processes, scratch)
-        yield config
+        yield KubeAPIServer(config, etcd, tuple(processes))
     finally:
         for process in reversed(processes):
             process.send_signal(signal.SIGTERM)
@@ -198,7 +216,7 @@ def start_kube_apiserver(assets: str | os.PathLike[str] | None = None) -> Iterat
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _prepare(assets: Path, scratch: Path) -> tuple[ClusterConfig, dict[str, list[str]]]:
+def _prepare(assets: Path, scratch: Path) -> tuple[ClusterConfig, str, dict[str, list[str]]]:
     from kubewright.apiserver.http.tls import CertificateAuthority
 
     authority = CertificateAuthority.create("kubewright-test-ca")
@@ -258,7 +276,7 @@ def _prepare(assets: Path, scratch: Path) -> tuple[ClusterConfig, dict[str, list
         token=token,
         source="kube-apiserver of this test run",
     )
-    return config, commands
+    return config, f"127.0.0.1:{client_port}", commands
 
 
 def _signing_key() -> bytes:
@@ -307,4 +325,11 @@ def _wait_ready(config: ClusterConfig, processes: list[subprocess.Popen[bytes]],
     raise RuntimeError(f"kube-apiserver did not become ready within {START_TIMEOUT:g} s:\n{output}")
 
 
-__all__ = ["TestServer", "server_kinds", "start_kube_apiserver", "start_test_server"]
+__all__ = [
+    "KubeAPIServer",
+    "TestServer",
+    "run_kube_apiserver",
+    "server_kinds",
+    "start_kube_apiserver",
+    "start_test_server",
+]
