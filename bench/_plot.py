@@ -25,46 +25,46 @@ def plot(run: Run, directory: Path) -> list[Path]:
     # Text stays text, and a repeated run of the same figures writes the same file.
     matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "kubewright", "font.size": 9})
     directory.mkdir(parents=True, exist_ok=True)
-    return [_plot_curve(curve, run, directory / f"scale-{curve['name']}.svg") for curve in run["curves"]]
+    curves: dict[str, list[Curve]] = {}
+    for curve in run["curves"]:
+        curves.setdefault(curve["name"], []).append(curve)
+    return [_plot_curves(group, run, directory / f"scale-{name}.svg") for name, group in curves.items()]
 
 
-def _plot_curve(curve: Curve, run: Run, path: Path) -> Path:
+def _plot_curves(curves: list[Curve], run: Run, path: Path) -> Path:
+    """Plot the curves of one name: a row for each server, with the same scales."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 3.2), layout="constrained")
-    memory, cpu, latency = figure.subplots(1, 3)
-    sizes = [point["size"] for point in curve["points"]]
-    memory.plot(sizes, [point["rss_mb"] for point in curve["points"]], marker="o", color="tab:gray")
-    for number, name in enumerate(curve["points"][0]["operations"]):
-        figures = [point["operations"][name] for point in curve["points"]]
-        color = f"C{number}"
-        cpu.plot(sizes, [each["cpu_us"] for each in figures], marker="o", color=color, label=name)
-        latency.plot(
-            sizes, [each["p50_ms"] for each in figures], marker="o", color=color, label=f"{name}, p50"
-        )
-        latency.plot(
-            sizes, [each["p99_ms"] for each in figures], marker=".", linestyle=":", color=color, label="p99"
-        )
-    for axes, title in (
-        (memory, "RSS of the server [MB]"),
-        (cpu, "CPU per operation [us]"),
-        (latency, "latency [ms]"),
-    ):
-        _format_axes(axes, title, curve["unit"], sizes)
-    memory.set_ylim(bottom=0)
-    cpu.set_ylim(bottom=0)
-    latency.set_yscale("log")
-    cpu.legend(fontsize=7)
-    latency.legend(fontsize=7)
+    figure = Figure(figsize=(10, 0.6 + 2.8 * len(curves)), layout="constrained")
+    grid = figure.subplots(len(curves), 3, sharey="col", squeeze=False)
+    for curve, (memory, cpu, latency) in zip(curves, grid, strict=True):
+        sizes = [point["size"] for point in curve["points"]]
+        memory.plot(sizes, [point["rss_mb"] for point in curve["points"]], marker="o", color="tab:gray")
+        for number, name in enumerate(curve["points"][0]["operations"]):
+            figures = [point["operations"][name] for point in curve["points"]]
+            color = f"C{number}"
+            cpu.plot(sizes, [each["cpu_us"] for each in figures], marker="o", color=color, label=name)
+            p50, p99 = ([each[key] for each in figures] for key in ("p50_ms", "p99_ms"))
+            latency.plot(sizes, p50, marker="o", color=color, label=f"{name}, p50")
+            latency.plot(sizes, p99, marker=".", linestyle=":", color=color, label="p99")
+        for axes, title in (
+            (memory, "memory [MB]"),
+            (cpu, "CPU per operation [us]"),
+            (latency, "latency [ms]"),
+        ):
+            _format_axes(axes, f"{curve['server']}: {title}", curve["unit"], sizes)
+        cpu.legend(fontsize=7)
+        latency.legend(fontsize=7)
     figure.suptitle(f"{run['machine']}, load average {run['load']:g} at the start", fontsize=8)
     figure.savefig(path, metadata={"Date": None})
     return path
 
 
 def _format_axes(axes: Any, title: str, unit: str, sizes: list[int]) -> None:
-    axes.set_title(title)
+    axes.set_title(title, fontsize=9)
     axes.set_xlabel(unit)
     axes.set_xscale("log")
+    axes.set_yscale("log")
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
     axes.minorticks_off()
     axes.grid(alpha=0.3)
