@@ -81,4 +81,4 @@ async def test_aggregated_servers_see_the_given_client_certificate(tmp_path: Pat
         controllers=False,
         proxy_client_key_pair=(tmp_path / "proxy.crt", tmp_path / "proxy.key"),
     ) as plane:
-        assert plane.front_proxy_client.certificate == pair.certificate
+        assert plane.credentials.front_proxy_client.certificate == pair.certificate

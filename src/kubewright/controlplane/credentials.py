@@ -126,9 +126,9 @@ def read_certificates(path: Path) -> bytes:
     return data
 
 
-def read_key_pair(certificate: Path, key: Path) -> KeyPair:
-    """Read a certificate and its key; raises `OSError` with the path."""
-    return KeyPair.from_files(certificate, key)
+def read_key_pair(paths: tuple[str | Path, str | Path] | None) -> KeyPair | None:
+    """Read a certificate and its key, if their files are given; raises `OSError` with the path."""
+    return KeyPair.from_files(*map(Path, paths)) if paths is not None else None
 
 
 async def load_or_create_signing_key(credentials: CredentialStore) -> bytes:

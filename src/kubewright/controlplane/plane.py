@@ -21,9 +21,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from kubewright.apiserver.authentication import AuthenticatorChain
+from kubewright.apiserver.authentication.tokens import StaticTokenAuthenticator
 from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, User
-from kubewright.apiserver.authorization import AlwaysAllow, Authorizer, AuthorizerUnion, PrivilegedGroups
 from kubewright.apiserver.encoding.protobuf import builtin_codec
 from kubewright.apiserver.server import APIServer
 from kubewright.apiserver.work_estimate import WorkEstimator
@@ -32,13 +31,9 @@ from kubewright.storage import Storage, open_storage
 from . import readiness
 from .access import (
     AccessReviews,
-    AlwaysDeny,
-    AuthorizationSettings,
+    Authorization,
     ClaimStatusCheck,
     EscalationCheck,
-    NodeAuthorizer,
-    RBACAuthorizer,
-    RuleResolver,
     read_authorization_settings,
 )
 from .admission import check_names
@@ -46,37 +41,26 @@ from .bootstrap import bootstrap
 from .builtins import builtin_resources
 from .cluster_controllers import ClusterControllers
 from .controller_names import check_controller_names
-from .credentials import (
-    CredentialStore,
-    load_or_create_ca,
-    load_or_create_signing_key,
-    load_or_issue_certificate,
-    read_certificates,
-    read_key_pair,
-)
+from .credentials import read_certificates, read_key_pair
 from .feature_gates import DEFAULT_GATES, apply_gates
 from .flow_classifier import FlowClassifier
 from .flow_metrics import FlowMetrics
-from .identity import IdentityReviews, TokenIssuer, TokenRequests
-from .identity.authenticators import (
-    authenticate_certificates,
-    authenticate_proxy,
-    authenticate_service_accounts,
-)
-from .identity.external_tokens import ExternalTokens, read_external_tokens
+from .identity import TokenIssuer, TokenRequests
+from .identity.authentication import Authentication, AuthenticationSettings
+from .identity.external_tokens import read_external_tokens
 from .identity_lease import IdentityLease
 from .informers import Informers
-from .plane_options import FrontProxy, parse_port_range, parse_service_ranges, require_node_plugins
+from .plane_credentials import PlaneCredentials, SuppliedCredentials, load_plane_credentials
+from .plane_options import FrontProxy, check_node_options, parse_port_range, parse_service_ranges
 from .readiness import Readiness
 from .resource_settings import add_metrics_api, set_event_ttl, set_node_ports
-from .serving_certificate import load_serving_certificate, serving_hosts
+from .serving_certificate import serving_hosts
 from .webhooks import ServiceResolver, WebhookClient
 
 if TYPE_CHECKING:
     from kubewright.apiserver.audit import AuditOptions
-    from kubewright.apiserver.authentication.tokens import StaticTokenAuthenticator
     from kubewright.apiserver.http.server import HTTPServer
-    from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair
+    from kubewright.apiserver.http.tls import CertificateAuthority
     from kubewright.client import Client
     from kubewright.workloads.workloads import Workloads
 
@@ -165,7 +149,7 @@ class ControlPlane:
             from .encryption import EncryptedStorage
 
             self.storage = EncryptedStorage.from_config(self.storage, encryption_provider_config)
-        self.authorization = read_authorization_settings(
+        authorization = read_authorization_settings(
             auth,
             authorization_config,
             authorization_webhook_config_file,
@@ -179,7 +163,6 @@ class ControlPlane:
         }
         """Configuration files that are loaded again when they change."""
         self.reloaders: dict[str, ConfigReloader] = {}
-        self.auth = self.authorization.modes
         self.shares_port = shares_port or is_worker
         """Whether other processes listen on the port, too."""
         self.is_worker = is_worker
@@ -188,14 +171,9 @@ class ControlPlane:
         self.runs_controllers = controllers and not is_worker
         self.nodes = nodes
         """Number of simulated nodes, or the file that describes them; 0 runs no workload components."""
-        if run_processes and nodes in (0, "0"):
-            raise ValueError("containers cannot run as processes without a node; set nodes to 1 or more")
+        check_node_options(nodes, run_processes=run_processes, kubelet_directory=kubelet_directory)
         self.run_processes = run_processes
         """Whether the commands of containers run as processes of this machine."""
-        if kubelet_directory is not None:
-            if nodes in (0, "0"):
-                raise ValueError("a kubelet directory requires a node; set nodes to 1 or more")
-            require_node_plugins()
         self.kubelet_directory = kubelet_directory
         """Directory with one of each simulated node, for device plug-ins and CSI drivers."""
         self.disabled_controllers = frozenset(disable_controllers)
@@ -215,15 +193,13 @@ class ControlPlane:
         self.http2 = http2
         """Whether clients can negotiate HTTP/2."""
         self.hosts = tuple(hosts)
-        self.cert_dir = Path(cert_dir) if cert_dir is not None else None
-        self._tls_key_pair = read_key_pair(*map(Path, tls_key_pair)) if tls_key_pair is not None else None
-        self._proxy_client = (
-            read_key_pair(*map(Path, proxy_client_key_pair)) if proxy_client_key_pair is not None else None
-        )
-        self._kubelet_client = (
-            read_key_pair(*map(Path, kubelet_client_key_pair))
-            if kubelet_client_key_pair is not None
-            else None
+        signing = service_account_signing_key_file
+        self._supplied = SuppliedCredentials(
+            serving=read_key_pair(tls_key_pair),
+            front_proxy_client=read_key_pair(proxy_client_key_pair),
+            kubelet_client=read_key_pair(kubelet_client_key_pair),
+            signing_key=Path(signing).read_bytes() if signing is not None else b"",
+            directory=Path(cert_dir) if cert_dir is not None else None,
         )
         self._kubelet_address_types = tuple(kubelet_preferred_address_types)
         self._tls_min_version = tls_min_version
@@ -236,8 +212,6 @@ class ControlPlane:
         """IP address in the endpoints of the service `kubernetes`; by default that of `bind`."""
         self.runtime_config = dict(runtime_config or {})
         """Built-in API versions to enable or disable, as in `--runtime-config` of kube-apiserver."""
-        self.front_proxy = front_proxy
-        self.anonymous = anonymous
         self.service_ranges = parse_service_ranges(service_cluster_ip_range)
         """Ranges of cluster IPs: one, or one of each family for dual-stack services."""
         self.node_ports = parse_port_range(service_node_port_range)
@@ -248,30 +222,30 @@ class ControlPlane:
         """Features that can be enabled or disabled, by the names of kube-apiserver."""
         self.webhook_resolve = dict(webhook_resolve or {})
         self.api_audiences = tuple(api_audiences)
-        self.token_files: list[StaticTokenAuthenticator] = []
-        self.client_ca = read_certificates(Path(client_ca_file)) if client_ca_file is not None else b""
         issuers = (
             (service_account_issuer,) if isinstance(service_account_issuer, str) else service_account_issuer
         )
         self.service_account_issuers = tuple(each for each in issuers if each) or (
             "https://kubernetes.default.svc",
         )
-        self.external_tokens = read_external_tokens(
-            authentication_config,
-            authentication_token_webhook_config_file,
-            self.service_account_issuers,
-            oidc=oidc,
-            webhook_cache_seconds=authentication_token_webhook_cache_ttl,
-        )
-        """Authenticators of tokens of other issuers."""
         self._account_keys = [Path(path).read_bytes() for path in service_account_key_files]
-        signing = service_account_signing_key_file
-        self._signing_key = Path(signing).read_bytes() if signing is not None else b""
-        if token_auth_file is not None:
-            from kubewright.apiserver.authentication.tokens import StaticTokenAuthenticator
-
-            self.token_files.append(StaticTokenAuthenticator.from_file(token_auth_file))
-        self._bootstrap_tokens = bootstrap_token_auth
+        authentication = AuthenticationSettings(
+            token_files=[StaticTokenAuthenticator.from_file(token_auth_file)]
+            if token_auth_file is not None
+            else (),
+            bootstrap_tokens=bootstrap_token_auth,
+            external_tokens=read_external_tokens(
+                authentication_config,
+                authentication_token_webhook_config_file,
+                self.service_account_issuers,
+                oidc=oidc,
+                webhook_cache_seconds=authentication_token_webhook_cache_ttl,
+            ),
+            account_issuers=self.service_account_issuers,
+            client_ca=read_certificates(Path(client_ca_file)) if client_ca_file is not None else b"",
+            front_proxy=front_proxy,
+            anonymous=anonymous,
+        )
         self._kubeconfig = Path(kubeconfig) if kubeconfig is not None else None
         self._scratch: Path | None = None
         self._stopping = asyncio.Event()
@@ -295,18 +269,13 @@ class ControlPlane:
         self.service_resolver = ServiceResolver(self.server, self.webhook_resolve)
         self.webhook_client = WebhookClient(self.service_resolver)
         self.front: HTTPServer | None = None
-        self.authority: CertificateAuthority
-        self.front_proxy_authority: CertificateAuthority
-        self.front_proxy_client: KeyPair
+        self.credentials: PlaneCredentials
         self.issuer: TokenIssuer
         self.informers = Informers(self.server)
         self.cluster = ClusterControllers(self)
-        self.rules = RuleResolver(self.informers) if "rbac" in self.auth else None
-        self._identity = IdentityReviews()
-        self._node_authorizer: NodeAuthorizer | None = None
-        self._authorizers = AuthorizerUnion([])
-        self.server.authorizer = self._authorizers
-        self.use_authorization(self.authorization)
+        self.authorization = Authorization(self.informers, authorization)
+        self.server.authorizer = self.authorization.authorizer
+        self.authentication = Authentication(self.server, authentication)
         self._declare()
         if event_ttl is not None:
             set_event_ttl(self.server, event_ttl)
@@ -319,6 +288,11 @@ class ControlPlane:
         if self.front is None:
             raise RuntimeError("this control plane does not listen; use server.handle")
         return self.front.url
+
+    @property
+    def authority(self) -> CertificateAuthority:
+        """The certificate authority of the server and of client certificates."""
+        return self.credentials.authority
 
     @property
     def ca(self) -> bytes:
@@ -360,30 +334,9 @@ class ControlPlane:
 
     # Assembly
 
-    def use_authorization(self, settings: AuthorizationSettings) -> None:
-        """Use other authorizers from now on; those with state stay."""
-        authorizers: list[Authorizer] = [PrivilegedGroups()]
-        for mode in settings.authorizers:
-            if not isinstance(mode, str):
-                authorizers.append(mode)
-            elif mode == "rbac" and self.rules is not None:
-                authorizers.append(RBACAuthorizer(self.rules))
-            elif mode == "node":
-                self._node_authorizer = self._node_authorizer or NodeAuthorizer(self.informers)
-                authorizers.append(self._node_authorizer)
-            else:
-                authorizers.append(AlwaysAllow() if mode == "always-allow" else AlwaysDeny())
-        self.authorization = settings
-        self._authorizers.authorizers = authorizers
-
-    def use_external_tokens(self, tokens: ExternalTokens) -> None:
-        """Accept the tokens of other issuers from now on."""
-        self.external_tokens = tokens
-        self._authenticate()
-
     def _declare(self) -> None:
-        reviews = AccessReviews(self.server.authorizer, self.rules)
-        handlers = {**reviews.handlers, **self._identity.handlers}
+        reviews = AccessReviews(self.server.authorizer, self.authorization.rules)
+        handlers = {**reviews.handlers, **self.authentication.reviews.handlers}
         token = TokenRequests(self.server, lambda: self.issuer, **self._token_options).subresource()
         for resource in builtin_resources(
             extra_handlers=handlers,
@@ -397,65 +350,18 @@ class ControlPlane:
         self.server.delete_options_wire = builtin_codec()
 
     async def _identify(self) -> None:
-        credentials = CredentialStore(self.storage)
-        self.authority = await load_or_create_ca(credentials, "authority", "kubewright-ca")
-        self.front_proxy_authority = await load_or_create_ca(
-            credentials, "front-proxy-authority", "kubewright-front-proxy-ca"
-        )
-        self.front_proxy_client = self._proxy_client or await load_or_issue_certificate(
-            credentials, "front-proxy-client", self.front_proxy_authority, "front-proxy-client"
-        )
-        self.admin = await load_or_issue_certificate(
-            credentials, "admin", self.authority, "kubernetes-admin", groups=(MASTERS,)
-        )
-        if not self._signing_key:
-            self._signing_key = await load_or_create_signing_key(credentials)
+        """Load the credentials and authenticate requests with them."""
+        hosts = serving_hosts(self.bind, self.service_ranges, self.hosts)
+        self.credentials = await load_plane_credentials(self.storage, self._supplied, hosts)
         self.issuer = TokenIssuer(
             self.service_account_issuers[0],
-            self._signing_key,
+            self.credentials.signing_key,
             keys=self._account_keys,
             audiences=self.api_audiences,
             jwks_uri=self._jwks_uri,
         )
         self.issuer.publish(self.server, lambda: self.url if self.front is not None else "")
-        self.serving = self._tls_key_pair or await load_serving_certificate(
-            credentials,
-            self.authority,
-            serving_hosts(self.bind, self.service_ranges, self.hosts),
-            self.cert_dir,
-        )
-
-    def _authenticate(self) -> None:
-        """Create the authenticators; `TokenReview` uses those of tokens."""
-        accounts = authenticate_service_accounts(self.server, self.issuer, self.service_account_issuers)
-        others = [*self.external_tokens.authenticators]
-        if self._bootstrap_tokens:
-            from .identity.bootstrap_tokens import BootstrapTokenAuthenticator
-
-            others.insert(0, BootstrapTokenAuthenticator(self.server))
-        proxy = self.front_proxy = self.front_proxy or FrontProxy(
-            client_ca=self.front_proxy_authority.certificate, allowed_names=("front-proxy-client",)
-        )
-        self.server.authenticator = AuthenticatorChain(
-            [
-                authenticate_proxy(proxy),
-                *self.token_files,
-                accounts,
-                *others,
-                authenticate_certificates(self.client_authorities),
-            ],
-            allow_anonymous=self.external_tokens.allow_anonymous(self.anonymous),
-            anonymous_paths=self.external_tokens.anonymous_paths,
-        )
-        self._identity.static = self.token_files
-        self._identity.accounts = [accounts]
-        self._identity.others = others
-        self._identity.audiences = self.issuer.audiences
-
-    @property
-    def client_authorities(self) -> bytes:
-        """The CAs of client certificates (PEM): the control plane's own and those of `client_ca_file`."""
-        return self.authority.certificate + (b"\n" + self.client_ca if self.client_ca else b"")
+        self.authentication.configure(self.credentials, self.issuer)
 
     def _admit(self) -> None:
         from .admission import arranged, default_plugins
@@ -468,8 +374,8 @@ class ControlPlane:
         ]
         for plugin in arranged(plugins, enable=self.enabled_plugins, disable=self.disabled_plugins):
             self.server.admission.add(plugin)
-        if self.rules is not None:
-            self.server.admission.add(EscalationCheck(self.rules, self.server.authorizer))
+        if self.authorization.rules is not None:
+            self.server.admission.add(EscalationCheck(self.authorization.rules, self.server.authorizer))
         self.server.admission.add(ClaimStatusCheck(self.server.authorizer))
 
     async def _define(self) -> None:
@@ -490,7 +396,7 @@ class ControlPlane:
 
         self._kubelets = connect_kubelets(
             self.server,
-            lambda: self._kubelet_client or self.authority.issue(KUBELET_CLIENT, groups=(MASTERS,)),
+            lambda: self._supplied.kubelet_client or self.authority.issue(KUBELET_CLIENT, groups=(MASTERS,)),
             self._kubelet_address_types or ADDRESS_TYPES,
         )
         self._parts.append(self._kubelets)
@@ -503,7 +409,7 @@ class ControlPlane:
             self.server.metrics.registry.register(FlowMetrics(flows.control))
         self.controllers = ControllerManager(self.server, self.informers)
         self.aggregator = Aggregator(
-            self.server, self.informers, self.service_resolver, lambda: self.front_proxy_client
+            self.server, self.informers, self.service_resolver, lambda: self.credentials.front_proxy_client
         )
         self.controllers.add(self.aggregator)
         if not self.is_worker:
@@ -516,7 +422,8 @@ class ControlPlane:
 
         if not self.is_worker:
             await self.aggregator.local.write()
-            await publish(self.server, self.client_authorities, self.front_proxy)
+            authentication = self.authentication
+            await publish(self.server, authentication.client_authorities, authentication.front_proxy)
         await self.controllers.start()
         self._parts.append(self.controllers)
         if not self.is_worker:
@@ -539,14 +446,16 @@ class ControlPlane:
         if self.shares_port and not self.is_worker:
             # Otherwise the connections to another server with this option would be divided among both.
             check_port(self.bind, self.port)
-        assert self.front_proxy is not None
         self.front = HTTPServer(
             self.server,
             host=self.bind,
             port=self.port,
-            certificate=self.serving,
+            certificate=self.credentials.serving,
             authority=self.authority,
-            client_authorities=(self.client_authorities, self.front_proxy.client_ca),
+            client_authorities=(
+                self.authentication.client_authorities,
+                self.authentication.front_proxy.client_ca,
+            ),
             http2=self.http2,
             tls_min_version=ssl.TLSVersion.TLSv1_3
             if self._tls_min_version == "1.3"
@@ -573,7 +482,7 @@ class ControlPlane:
             service_ranges=self.service_ranges,
             address=address,
             port=self.port or 443,
-            rbac=self.rules is not None,
+            rbac=self.authorization.rules is not None,
         )
         if self.feature_gates["APIServerIdentity"]:
             lease = IdentityLease(self.server, self.port)
@@ -588,7 +497,6 @@ class ControlPlane:
         ready = Readiness(self.server.health, self.informers)
         try:
             await self._identify()
-            self._authenticate()
             self._admit()
             await self._define()
             ready.definitions = self.definitions
@@ -607,7 +515,7 @@ class ControlPlane:
                 if self._kubeconfig is None:
                     self._scratch = Path(tempfile.mkdtemp(prefix="kubewright-"))
                     self._kubeconfig = self._scratch / "kubeconfig"
-                self.front.write_kubeconfig(self._kubeconfig, client=self.admin)
+                self.front.write_kubeconfig(self._kubeconfig, client=self.credentials.admin)
             if any(self.reloaded_files.values()):
                 from .plane_reloads import config_reloaders
 
@@ -627,7 +535,7 @@ class ControlPlane:
         await self.informers.stop()
         await self.webhook_client.close()
         await self.authorization.close()
-        await self.external_tokens.close()
+        await self.authentication.close()
         if self.front is not None and self.front._sockets is not None:
             self.front._sockets.close()
         if self.server.started:

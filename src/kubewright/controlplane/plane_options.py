@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 
 DEFAULT_NODE_PORTS = range(30000, 32768)
 """Ports of services of type NodePort."""
@@ -46,10 +48,17 @@ def parse_port_range(text: str) -> range:
     return range(first, last + 1)
 
 
-def require_node_plugins() -> None:
-    """Raise `ValueError` if the extra `node` is not installed."""
-    from importlib.util import find_spec
-
+def check_node_options(
+    nodes: int | str | Path, *, run_processes: bool, kubelet_directory: str | Path | None
+) -> None:
+    """Raise `ValueError` if options of nodes are set without a node, or the extra `node` is not installed."""
+    has_nodes = nodes not in (0, "0")
+    if run_processes and not has_nodes:
+        raise ValueError("containers cannot run as processes without a node; set nodes to 1 or more")
+    if kubelet_directory is None:
+        return
+    if not has_nodes:
+        raise ValueError("a kubelet directory requires a node; set nodes to 1 or more")
     if find_spec("grpc") is None:
         raise ValueError(
             "device plug-ins and CSI drivers require grpcio; install it with: pip install 'kubewright[node]'"
@@ -59,7 +68,7 @@ def require_node_plugins() -> None:
 __all__ = [
     "DEFAULT_NODE_PORTS",
     "FrontProxy",
+    "check_node_options",
     "parse_port_range",
     "parse_service_ranges",
-    "require_node_plugins",
 ]

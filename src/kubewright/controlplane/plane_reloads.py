@@ -32,15 +32,18 @@ def config_reloaders(plane: ControlPlane) -> dict[str, ConfigReloader]:
 
     async def reload_authentication() -> None:
         path = _file(plane, "authentication")
-        plane.use_external_tokens(await plane.external_tokens.reload(path, plane.service_account_issuers))
+        authentication = plane.authentication
+        authentication.use_external_tokens(
+            await authentication.external_tokens.reload(path, plane.service_account_issuers)
+        )
 
     async def reload_authorization() -> Close:
         path = _file(plane, "authorization")
         settings = read_authorization_settings((), path)
         with naming_file(path):
-            plane.authorization.check_reload(settings)
-        previous = plane.authorization
-        plane.use_authorization(settings)
+            plane.authorization.settings.check_reload(settings)
+        previous = plane.authorization.settings
+        plane.authorization.use(settings)
         return previous.close
 
     reloads = {

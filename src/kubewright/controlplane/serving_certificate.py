@@ -5,12 +5,10 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from .credentials import CredentialStore, load_or_issue_certificate, read_key_pair
+from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair
 
-if TYPE_CHECKING:
-    from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair
+from .credentials import CredentialStore, load_or_issue_certificate
 
 SERVICE_NAMES = (
     "kubernetes",
@@ -35,7 +33,7 @@ async def load_serving_certificate(
 ) -> KeyPair:
     """Return the certificate in `directory`, or the stored one, issued if necessary and written there."""
     if directory is not None and (directory / "apiserver.crt").exists():
-        return read_key_pair(directory / "apiserver.crt", directory / "apiserver.key")
+        return KeyPair.from_files(directory / "apiserver.crt", directory / "apiserver.key")
     pair = await load_or_issue_certificate(
         credentials, "serving", authority, "kubewright-apiserver", hosts=hosts, server=True
     )

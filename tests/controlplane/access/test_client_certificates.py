@@ -73,7 +73,7 @@ async def test_known_authority(plane: ControlPlane, get: Get) -> None:
     assert await get(known, token="wrong") == 401, "the token takes precedence"
     assert await get(plane.authority.issue("bob"), token="secret") == 200, "the token takes precedence"
     assert await get(plane.authority.issue("ann", groups=("system:masters",), days=0)) == 401, "expired"
-    assert await get(plane.front_proxy_client) == 401, "a front proxy is not a user"
+    assert await get(plane.credentials.front_proxy_client) == 401, "a front proxy is not a user"
     assert await get(path="/version") == 200
     assert await get() == 403
 

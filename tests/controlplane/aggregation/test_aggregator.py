@@ -226,7 +226,7 @@ async def test_authentication_config_map_for_extension_servers(
 ) -> None:
     found = await client.get("/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication")
     data = found["data"]
-    assert data["client-ca-file"] == plane.client_authorities.decode()
+    assert data["client-ca-file"] == plane.authentication.client_authorities.decode()
     assert json.loads(data["requestheader-username-headers"]) == ["X-Remote-User"]
     assert json.loads(data["requestheader-allowed-names"]) == ["front-proxy-client"]
 

@@ -68,8 +68,7 @@ async def shell(asked: Any) -> HTTPResponse:
 @asynccontextmanager
 async def toy_server(plane: ControlPlane) -> AsyncIterator[HTTPServer]:
     """Run a server that authenticates only the front proxy of the control plane."""
-    assert plane.front_proxy is not None
-    proxy = plane.front_proxy
+    proxy = plane.authentication.front_proxy
     server = APIServer(
         MemoryStorage(),
         authenticator=AuthenticatorChain(

@@ -73,11 +73,11 @@ async def test_restart_with_durable_storage(tmp_path: Path) -> None:
         await send("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "a"}})
         await send("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "bob"}})
         _, request = await send("POST", "/api/v1/namespaces/default/serviceaccounts/bob/token", {})
-        authority, admin = plane.ca, plane.admin
+        authority, admin = plane.ca, plane.credentials.admin
         _, before = await send("GET", "/api/v1/namespaces/default/configmaps/a")
     async with ControlPlane(store=store, port=None, controllers=False) as plane:
         send = sender(plane)
-        assert (plane.ca, plane.admin) == (authority, admin)
+        assert (plane.ca, plane.credentials.admin) == (authority, admin)
         assert (await send("GET", "/api/v1/namespaces/default/configmaps/a"))[1] == before
         header = f"Bearer {request['status']['token']}"
         assert (await send("GET", "/api", user=None, Authorization=header))[0] == 200

@@ -1,14 +1,16 @@
 """Authorization from stored objects: RBAC, kubelets, access reviews.
 
 `RuleResolver` indexes bindings by subject and `RBACAuthorizer` authorizes requests with it; `NodeAuthorizer`
-authorizes kubelets; `read_authorization_settings` returns the authorizers in order, with webhooks
-(`webhook_authorizer`) of an `AuthorizationConfiguration` file (`authorization_config`). `EscalationCheck`
+authorizes kubelets; `read_authorization_settings` returns the modes in order, with webhooks
+(`webhook_authorizer`) of an `AuthorizationConfiguration` file (`authorization_config`), and `Authorization`
+creates the authorizers of them. `EscalationCheck`
 rejects roles and bindings that grant more than their author has, `ClaimStatusCheck` changes of the status of
 ResourceClaims. `AccessReviews` serves the review kinds.
 """
 
 from __future__ import annotations
 
+from .authorization import Authorization
 from .claim_status import ClaimStatusCheck
 from .escalation import EscalationCheck
 from .modes import AlwaysDeny, parse_modes
@@ -20,6 +22,7 @@ from .settings import AuthorizationSettings, read_authorization_settings
 __all__ = [
     "AccessReviews",
     "AlwaysDeny",
+    "Authorization",
     "AuthorizationSettings",
     "ClaimStatusCheck",
     "EscalationCheck",

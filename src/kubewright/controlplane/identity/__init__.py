@@ -1,8 +1,9 @@
-"""Service account tokens and identity reviews.
+"""Authentication, service account tokens and identity reviews.
 
-`TokenIssuer` signs tokens and publishes its keys, `TokenRequests` serves `serviceaccounts/token`,
-`token_invalidity` checks that the account and the bound object of a token exist, and `IdentityReviews` serves
-TokenReview and SelfSubjectReview.
+`authentication` sets up the authenticators of a control plane: its own tokens and certificates, and those of
+other issuers (`external_tokens`). `TokenIssuer` signs tokens and publishes its keys, `TokenRequests` serves
+`serviceaccounts/token`, `token_invalidity` checks that the account and the bound object of a token exist, and
+`IdentityReviews` serves TokenReview and SelfSubjectReview.
 """
 
 from __future__ import annotations

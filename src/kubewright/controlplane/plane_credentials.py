@@ -1,0 +1,85 @@
+"""The certificates and keys that a control plane uses for itself.
+
+Two certificate authorities sign them: one the certificates of the server and of its clients, the other those
+of front proxies, so that a client certificate is never accepted as that of a proxy. They are created at the
+first start and stored (see `credentials`); replicas on one storage share them. Certificates and keys that the
+user supplies are used instead of stored ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kubewright.apiserver.authentication.user import MASTERS
+
+from .credentials import (
+    CredentialStore,
+    load_or_create_ca,
+    load_or_create_signing_key,
+    load_or_issue_certificate,
+)
+from .serving_certificate import load_serving_certificate
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair
+    from kubewright.storage import Storage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuppliedCredentials:
+    """Certificates and keys of the user; those that are missing are issued and stored."""
+
+    serving: KeyPair | None = None
+    front_proxy_client: KeyPair | None = None
+    kubelet_client: KeyPair | None = None
+    """Client certificate for kubelets; without one, it is issued when it is needed and not stored."""
+    signing_key: bytes = b""
+    """Private key (PEM) of service account tokens."""
+    directory: Path | None = None
+    """Directory that the serving certificate is read from, or written to (`--cert-dir`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaneCredentials:
+    """The certificates and keys of a control plane."""
+
+    authority: CertificateAuthority
+    front_proxy_authority: CertificateAuthority
+    front_proxy_client: KeyPair
+    """Client certificate of the control plane as the proxy of extension API servers."""
+    admin: KeyPair
+    """Client certificate of the administrator, a member of `system:masters`."""
+    signing_key: bytes
+    """Private key (PEM) of service account tokens."""
+    serving: KeyPair
+
+
+async def load_plane_credentials(
+    storage: Storage, supplied: SuppliedCredentials, hosts: Sequence[str]
+) -> PlaneCredentials:
+    """Return the credentials in a storage, created if necessary; `hosts` are those of the server."""
+    store = CredentialStore(storage)
+    authority = await load_or_create_ca(store, "authority", "kubewright-ca")
+    front_proxy_authority = await load_or_create_ca(
+        store, "front-proxy-authority", "kubewright-front-proxy-ca"
+    )
+    return PlaneCredentials(
+        authority=authority,
+        front_proxy_authority=front_proxy_authority,
+        front_proxy_client=supplied.front_proxy_client
+        or await load_or_issue_certificate(
+            store, "front-proxy-client", front_proxy_authority, "front-proxy-client"
+        ),
+        admin=await load_or_issue_certificate(
+            store, "admin", authority, "kubernetes-admin", groups=(MASTERS,)
+        ),
+        signing_key=supplied.signing_key or await load_or_create_signing_key(store),
+        serving=supplied.serving
+        or await load_serving_certificate(store, authority, hosts, supplied.directory),
+    )
+
+
+__all__ = ["PlaneCredentials", "SuppliedCredentials", "load_plane_credentials"]
