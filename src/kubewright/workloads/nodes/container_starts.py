@@ -30,15 +30,11 @@ class ContainerStarts:
 
     def schedule_restart(self, container: ContainerState, now: float) -> None:
         """Set when a container that has ended is restarted, with back-off."""
-        settings = self._worker.context.settings
         if now - container.since >= CRASH_BACKOFF_RESET_SECONDS:
             container.backoff = 0.0
         delay = container.backoff
         container.restart_at = now + (delay or self._worker.behaviour(container).start_delay)
-        container.backoff = min(
-            settings.crash_backoff_limit,
-            container.backoff * 2 if container.backoff else settings.crash_backoff,
-        )
+        self._next_backoff(container)
         if delay:
             pod = (
                 f"{self._worker.identity.name}_{self._worker.identity.namespace}({self._worker.identity.uid})"
@@ -52,7 +48,7 @@ class ContainerStarts:
                 "Warning",
                 "BackOff",
                 f"Back-off restarting failed container {container.name} in pod {pod}",
-                self._worker.container_path(container),
+                container.path,
             )
         self._worker.dirty = True
 
@@ -64,22 +60,16 @@ class ContainerStarts:
         error = (container.state.get("waiting") or {}).get("message") or ""
         text = f'Back-off pulling image "{container.image}"'
         container.wait("ImagePullBackOff", f"{text}: ErrImagePull: {error}")
+        self._worker.context.event(self._worker, "Normal", "BackOff", text, container.path)
         self._worker.context.event(
-            self._worker, "Normal", "BackOff", text, self._worker.container_path(container)
-        )
-        self._worker.context.event(
-            self._worker,
-            "Warning",
-            "Failed",
-            "Error: ImagePullBackOff",
-            self._worker.container_path(container),
+            self._worker, "Warning", "Failed", "Error: ImagePullBackOff", container.path
         )
         self._worker.dirty = True
 
     def start(self, container: ContainerState, now: float) -> float | None:
         """Start a container, or report why it cannot start; return when to continue."""
         behaviour = self._worker.behaviour(container)
-        path = self._worker.container_path(container)
+        path = container.path
         worker = self._worker
         pull_error = behaviour.image_pull_error
         if not pull_error and worker.context.runtime.uses_images and self._is_missing(container.image):
@@ -143,9 +133,7 @@ class ContainerStarts:
         worker.dirty = True
         if error.event == "Failed":
             container.wait(error.reason, str(error))
-            worker.context.event(
-                worker, "Warning", "Failed", f"Error: {error}", worker.container_path(container)
-            )
+            worker.context.event(worker, "Warning", "Failed", f"Error: {error}", container.path)
         else:
             worker.context.event(worker, "Warning", error.event, str(error))
         delay = error.retry_after if error.retry_after is not None else self._next_backoff(container)
@@ -167,7 +155,7 @@ class ContainerStarts:
         return any(fnmatchcase(image, pattern) for pattern in self._worker.context.settings.missing_images)
 
     def _fail_pull(self, container: ContainerState, error: str, now: float) -> float:
-        path, image = self._worker.container_path(container), container.image
+        path, image = container.path, container.image
         message = f'failed to pull and unpack image "{image}": {error}'
         self._worker.context.event(self._worker, "Normal", "Pulling", f'Pulling image "{image}"', path)
         self._worker.context.event(
@@ -180,6 +168,7 @@ class ContainerStarts:
         return min(container.restart_at, now + PULL_BACKOFF_STATUS_SECONDS)
 
     def _next_backoff(self, container: ContainerState) -> float:
+        """Double the back-off of a container, up to the limit; return it."""
         settings = self._worker.context.settings
         container.backoff = min(
             settings.crash_backoff_limit,
@@ -215,7 +204,7 @@ class _RunOwner:
         self._worker.context.wake(self._worker)
 
     def report(self, kind: str, reason: str, message: str) -> None:
-        path = self._worker.container_path(self._container)
+        path = self._container.path
         self._worker.context.event(self._worker, kind, reason, message, path)
 
 

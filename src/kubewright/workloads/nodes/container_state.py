@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator
+from typing import Final, Literal
 
 from .node_object import image_id
 from .objects import Object
 from .runtime import ContainerExit, ContainerRun
 
 ContainerKind = Literal["init", "sidecar", "main", "ephemeral"]
+
+_SPEC_FIELDS: Final[dict[ContainerKind, str]] = {
+    "init": "initContainers",
+    "sidecar": "initContainers",
+    "main": "containers",
+    "ephemeral": "ephemeralContainers",
+}
 
 
 class ContainerState:
@@ -64,6 +72,11 @@ class ContainerState:
         """Time of the event loop of the last start."""
         self.unhealthy = ""
         """The probe whose failure was reported last."""
+
+    @property
+    def path(self) -> str:
+        """The field of the pod that declares the container, as in events: `spec.containers{web}`."""
+        return f"spec.{_SPEC_FIELDS[self.kind]}{{{self.name}}}"
 
     @property
     def is_running(self) -> bool:
@@ -157,6 +170,17 @@ class ContainerState:
         self.container_id = status.get("containerID") or ""
 
 
+def containers_of(spec: Object) -> Iterator[ContainerState]:
+    """Yield the containers of a pod that start with it: init containers and sidecars, main containers."""
+    policy = spec.get("restartPolicy") or "Always"
+    for container in spec.get("initContainers") or ():
+        yield ContainerState(
+            container, "sidecar" if container.get("restartPolicy") == "Always" else "init", policy
+        )
+    for container in spec.get("containers") or ():
+        yield ContainerState(container, "main", policy)
+
+
 def _restart_policy(spec: Object, kind: ContainerKind, pod_policy: str) -> str:
     if kind == "ephemeral":
         return "Never"
@@ -167,4 +191,4 @@ def _restart_policy(spec: Object, kind: ContainerKind, pod_policy: str) -> str:
     return pod_policy
 
 
-__all__ = ["ContainerKind", "ContainerState"]
+__all__ = ["ContainerKind", "ContainerState", "containers_of"]

@@ -57,7 +57,7 @@ class PodControl:
     def _exit(self, selector: Selector, namespace: str, container: str, result: ContainerExit) -> int:
         workers = self.matching(selector, namespace=namespace)
         for worker in workers:
-            worker.exit(container, result)
+            worker.stops.exit(container, result)
         return len(workers)
 
     def evict(

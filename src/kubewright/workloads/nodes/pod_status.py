@@ -1,9 +1,10 @@
-"""Phase and conditions of a pod, computed from the states of its containers as a kubelet does."""
+"""Phase, conditions and container statuses of a pod, computed from the states of its containers as a
+kubelet does."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from .container_state import ContainerState
 from .objects import Object, condition_of, format_names
@@ -18,6 +19,35 @@ class PodCondition(NamedTuple):
 
 
 TRUE = PodCondition("True")
+_STATUS_FIELDS: Final = (
+    ("initContainerStatuses", ("init", "sidecar")),
+    ("containerStatuses", ("main",)),
+    ("ephemeralContainerStatuses", ("ephemeral",)),
+)
+
+
+def has_started_main(containers: Sequence[ContainerState]) -> bool:
+    """Return whether a main container runs or has run, so all init containers are complete."""
+    return any(each.kind == "main" and (each.is_running or each.exit_code is not None) for each in containers)
+
+
+def has_ended_mains(containers: Sequence[ContainerState]) -> bool:
+    """Return whether all main containers have ended and are not restarted."""
+    return all(
+        each.is_terminated and not each.restarts_after(each.exit_code or 0)
+        for each in containers
+        if each.kind == "main"
+    )
+
+
+def container_statuses(containers: Sequence[ContainerState]) -> Object:
+    """Return the fields of the pod status that have statuses of containers."""
+    found: Object = {}
+    for field, kinds in _STATUS_FIELDS:
+        statuses = [each.status() for each in containers if each.kind in kinds]
+        if statuses:
+            found[field] = statuses
+    return found
 
 
 def pod_phase(containers: Sequence[ContainerState], *, terminal: bool, initialized: bool) -> str:
@@ -106,7 +136,7 @@ def _ready(pod: Object, containers_ready: PodCondition) -> PodCondition:
 def _initialized(containers: Sequence[ContainerState], phase: str) -> PodCondition:
     if phase == "Succeeded":
         return PodCondition("True", "PodCompleted")
-    if any(each.kind == "main" and (each.is_running or each.exit_code is not None) for each in containers):
+    if has_started_main(containers):
         return TRUE
     incomplete = [
         each.name
@@ -120,4 +150,11 @@ def _initialized(containers: Sequence[ContainerState], phase: str) -> PodConditi
     )
 
 
-__all__ = ["PodCondition", "pod_conditions", "pod_phase"]
+__all__ = [
+    "PodCondition",
+    "container_statuses",
+    "has_ended_mains",
+    "has_started_main",
+    "pod_conditions",
+    "pod_phase",
+]

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from kubewright.api.codec import decode, encode
 from kubewright.api.times import parse_time
@@ -21,10 +20,19 @@ from kubewright.cache.store import ObjectKey
 
 from .behaviour import BehaviourResolver, ContainerBehaviour
 from .container_starts import PULL_BACKOFF_STATUS_SECONDS, ContainerStarts
-from .container_state import ContainerKind, ContainerState
+from .container_state import ContainerState, containers_of
+from .container_stops import ContainerStops
 from .node_state import NodeState, Rejection, host_ports, pod_requests
 from .objects import TERMINAL_PHASES, LoopClock, Object
-from .pod_status import pod_conditions, pod_phase
+from .pod_conditions import PodConditions
+from .pod_status import (
+    PodCondition,
+    container_statuses,
+    has_ended_mains,
+    has_started_main,
+    pod_conditions,
+    pod_phase,
+)
 from .resize import PodResize
 from .runtime import ContainerExit, ContainerRun, ContainerRuntime, PodIdentity
 from .settings import SimulationSettings
@@ -78,16 +86,15 @@ class PodWorker:
         self.address = ""
         self.containers: list[ContainerState] = []
         self.requests: dict[str, int] = {}
-        self.conditions: dict[str, tuple[str, str, str, str, int]] = {}
-        """Status, reason, message, transition time and observed generation, by type."""
+        self.conditions = PodConditions(context.clock)
         self.resize = PodResize(self)
         self.probe_checks = context.runtime.create_probes(self)
         self.starts = ContainerStarts(self)
+        self.stops = ContainerStops(self)
         self.plugins = context.plugins.for_pod(self) if context.plugins is not None else None
         self._observed_generation = 0
         self._create_at = 0.0
         self._grace: float | None = None
-        self._kill_by = 0.0
         self._pod: Object | None = None
         self._raw: bytes | None = None
         self.signature: object = None
@@ -116,6 +123,11 @@ class PodWorker:
             self._pod = None
 
     @property
+    def generation(self) -> int:
+        """The generation of the pod."""
+        return int(self.pod["metadata"].get("generation") or 0)
+
+    @property
     def is_finished(self) -> bool:
         """Whether no container runs or will run."""
         return self.stage in ("finished", "terminated")
@@ -142,7 +154,7 @@ class PodWorker:
         metadata, spec = pod["metadata"], pod.get("spec") or {}
         self._pod, self._raw = pod, raw
         if not self.containers and self.stage == "new":
-            self.containers = list(_containers(spec))
+            self.containers = list(containers_of(spec))
             if any(each.kind in ("init", "sidecar") for each in self.containers):
                 for each in self.containers:
                     each.state = {"waiting": {"reason": "PodInitializing"}}
@@ -153,14 +165,14 @@ class PodWorker:
                 self.containers.append(ContainerState(container, "ephemeral", "Never"))
         if self.start_time and not self.is_finished and not self.is_terminating:
             self._set_deadline(spec)
-            self.dirty = self.dirty or self._generation != self._observed_generation
+            self.dirty = self.dirty or self.generation != self._observed_generation
         if self.stage == "running":
             self.resize.apply(spec)
             self.refresh()
         if metadata.get("deletionTimestamp") and not self.is_terminating:
             self._grace = float(metadata.get("deletionGracePeriodSeconds") or 0)
         elif self.is_terminating:
-            self._shorten_grace(float(metadata.get("deletionGracePeriodSeconds") or 0))
+            self.stops.shorten_grace(float(metadata.get("deletionGracePeriodSeconds") or 0))
 
     def refresh(self) -> None:
         """Apply changed annotations and rules to the running containers."""
@@ -191,14 +203,7 @@ class PodWorker:
         self.phase = status.get("phase") or "Pending"
         self.reason, self.message = status.get("reason") or "", status.get("message") or ""
         self.start_time, self.address = status["startTime"], status.get("podIP") or ""
-        for one in status.get("conditions") or ():
-            self.conditions[one["type"]] = (
-                one.get("status") or "",
-                one.get("reason") or "",
-                one.get("message") or "",
-                one.get("lastTransitionTime") or self.start_time,
-                one.get("observedGeneration") or 0,
-            )
+        self.conditions.restore(status)
         known = {
             one["name"]: one
             for field in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
@@ -242,7 +247,8 @@ class PodWorker:
             grace, self._grace = self._grace, None
             self._begin_termination(now, grace)
         if self.stage == "terminating":
-            return self._continue_termination()
+            self._continue_termination()
+            return None
         if self.is_finished:
             return None
         if self.stage == "new" and not self._admit(now):
@@ -315,7 +321,7 @@ class PodWorker:
     def _sync_containers(self, now: float) -> float | None:
         """Start, restart and check the containers; return when to continue."""
         due: float | None = None
-        initialized = self._has_started_main
+        initialized = has_started_main(self.containers)
         blocked = False
         for each in self.containers:
             if each.kind == "init" and (each.is_complete or initialized):
@@ -330,28 +336,12 @@ class PodWorker:
                 blocked = True
         return due
 
-    @property
-    def _has_started_main(self) -> bool:
-        return any(
-            each.kind == "main" and (each.is_running or each.exit_code is not None)
-            for each in self.containers
-        )
-
-    @property
-    def _has_ended_mains(self) -> bool:
-        """Whether all main containers have ended and are not restarted."""
-        return all(
-            each.is_terminated and not each.restarts_after(each.exit_code or 0)
-            for each in self.containers
-            if each.kind == "main"
-        )
-
     def _sync(self, container: ContainerState, now: float) -> float | None:
         if container.is_running:
             return self.probe_checks.check(container, now)
         if container.is_terminated and not container.restarts_after(container.exit_code or 0):
             return None
-        if container.kind == "sidecar" and self._has_ended_mains:
+        if container.kind == "sidecar" and has_ended_mains(self.containers):
             return None
         if container.restart_at is None and container.exit_code is not None:
             self.starts.schedule_restart(container, now)
@@ -371,28 +361,11 @@ class PodWorker:
         self.dirty = True
         self.context.wake(self)
 
-    def exit(self, container: str, result: ContainerExit) -> None:
-        """Let running containers exit now; all main containers if no name is given."""
-        for each in self.containers:
-            wanted = each.name == container if container else each.kind == "main"
-            if wanted and each.run is not None and each.is_running:
-                self.context.runtime.kill(each.run, result)
-
-    def kill(self, container: ContainerState, message: str, *, grace_period: float | None = None) -> None:
-        """Kill a container, for example after failed probes; it is restarted by its policy.
-
-        Without a grace period, it has that of the pod.
-        """
-        self.context.event(self, "Normal", "Killing", message, self._path(container))
-        if container.run is not None:
-            seconds = self.grace_period if grace_period is None else grace_period
-            self.context.runtime.kill(container.run, ContainerExit(137, "Error"), grace_period=seconds)
-
     def fail(self, reason: str, message: str) -> None:
         """Stop all containers and set the phase to Failed."""
         self.reason, self.message = reason, message
         self.stage = "finished"
-        self._stop_all(kill=True)
+        self.stops.fail()
         self.phase = "Failed"
         self._release()
         self.dirty = True
@@ -400,65 +373,26 @@ class PodWorker:
     def evict(self, message: str) -> None:
         """Evict the pod, as a kubelet does under node pressure."""
         self.context.event(self, "Warning", "Evicted", message)
-        self._set_condition("DisruptionTarget", "True", "TerminationByKubelet", message)
+        self.conditions.set(
+            "DisruptionTarget", PodCondition("True", "TerminationByKubelet", message), self.generation
+        )
         self.fail("Evicted", message)
         self.context.wake(self)
-
-    def _stop_all(self, *, kill: bool) -> None:
-        for each in self.containers:
-            if each.run is not None and each.is_running:
-                self.context.event(
-                    self, "Normal", "Killing", f"Stopping container {each.name}", self._path(each)
-                )
-                if kill:
-                    self.context.runtime.kill(each.run, ContainerExit(137))
-            elif not each.is_terminated and not each.is_running:
-                each.restart_at = None
 
     # Termination
 
     def _begin_termination(self, now: float, grace: float) -> None:
-        """Stop the containers: main containers first, then sidecars."""
         if self.stage == "finished":
             self.stage = "terminated"
             return
-        started = self.stage in ("running",)
-        self.stage, self._kill_by = "terminating", now + grace
-        if not started:
-            return
-        for each in self.containers:
-            if each.run is not None and each.is_running:
-                self.context.event(
-                    self, "Normal", "Killing", f"Stopping container {each.name}", self._path(each)
-                )
-        for each in list(self.containers):
-            if each.kind != "sidecar" and each.run is not None and each.is_running:
-                self.context.runtime.stop(each.run, grace)
+        self.stage = "terminating"
+        self.stops.terminate(now, grace)
 
-    def _shorten_grace(self, grace: float) -> None:
-        now = self.context.clock.time()
-        if now + grace >= self._kill_by:
+    def _continue_termination(self) -> None:
+        if not self.stops.continue_termination():
             return
-        self._kill_by = now + grace
-        for each in self.containers:
-            if each.run is not None and each.is_running:
-                self.context.runtime.stop(each.run, grace)
-
-    def _continue_termination(self) -> float | None:
-        running = [each for each in self.containers if each.is_running and each.run is not None]
-        if running and all(each.kind == "sidecar" for each in running):
-            grace = max(0.0, self._kill_by - self.context.clock.time())
-            for each in reversed(running):
-                assert each.run is not None
-                if each.run.stopping:
-                    continue
-                if each.run.timer is None or each.run.behaviour.exit_after is not None:
-                    self.context.runtime.stop(each.run, grace)
-            running = [each for each in running if each.is_running]
-        if running:
-            return None
         if self.plugins is not None and not self.plugins.unmount():
-            return None
+            return
         self.stage = "terminated"
         if self.start_time:
             self.phase = pod_phase(self.containers, terminal=True, initialized=True)
@@ -466,7 +400,6 @@ class PodWorker:
                 self.phase = "Failed"
             self.dirty = True
         self._release()
-        return None
 
     def _reserve(self, spec: Object) -> None:
         self.node.reserve(self.identity.uid, self.requests)
@@ -482,9 +415,7 @@ class PodWorker:
     def discard(self) -> None:
         """Release the resources of a pod whose object was deleted."""
         self._release()
-        for each in self.containers:
-            if each.run is not None and each.is_running:
-                self.context.runtime.kill(each.run, ContainerExit(137))
+        self.stops.discard()
         self.context.runtime.release(self.identity)
         spec = self.pod.get("spec") or {}
         if self.address and self.node.pool is not None and not spec.get("hostNetwork"):
@@ -495,9 +426,9 @@ class PodWorker:
 
     def _update_phase(self) -> bool:
         """Compute the phase; return whether the pod continues to run."""
-        if self._has_ended_mains:
-            self._stop_sidecars()
-        phase = pod_phase(self.containers, terminal=False, initialized=self._has_started_main)
+        if has_ended_mains(self.containers):
+            self.stops.stop_sidecars()
+        phase = pod_phase(self.containers, terminal=False, initialized=has_started_main(self.containers))
         if phase in TERMINAL_PHASES:
             self.stage = "finished"
             self._release()
@@ -505,128 +436,38 @@ class PodWorker:
             self.phase, self.dirty = phase, True
         return phase not in TERMINAL_PHASES
 
-    def _stop_sidecars(self) -> None:
-        """Stop the sidecars after the main containers have ended."""
-        for each in reversed(self.containers):
-            run = each.run
-            if each.kind == "sidecar" and run is not None and each.is_running and not run.stopping:
-                text = f"Stopping container {each.name}"
-                self.context.event(self, "Normal", "Killing", text, self._path(each))
-                self.context.runtime.kill(run, ContainerExit(0), grace_period=self.grace_period)
-                run.stopping = True
-            each.restart_at = None
-
-    def _set_condition(self, kind: str, status: str, reason: str = "", message: str = "") -> None:
-        old = self.conditions.get(kind)
-        since = old[3] if old is not None and old[0] == status else self.context.clock.stamp()
-        self.conditions[kind] = (status, reason, message, since, self._generation)
-
-    @property
-    def _generation(self) -> int:
-        return int(self.pod["metadata"].get("generation") or 0)
-
-    def remove_condition(self, kind: str) -> bool:
-        """Remove a condition; return whether it was set."""
-        return self.conditions.pop(kind, None) is not None
-
-    set_condition = _set_condition
-
     def needs_write(self) -> bool:
         """Whether the status has to be written, also because of readiness gates."""
         found = pod_conditions(self.pod, self.containers, self.phase, sandbox=bool(self.address))
-        return self.dirty or any(
-            self.conditions.get(kind, ("",))[:3] != tuple(condition) for kind, condition in found.items()
-        )
+        return self.dirty or self.conditions.differ(found)
 
     def status_patch(self) -> Object:
         """Return the strategic merge patch of the status; call it once per write."""
         self.dirty = False
-        self._observed_generation = self._generation
-        status: Object = {"phase": self.phase, "observedGeneration": self._generation}
+        self._observed_generation = self.generation
+        status: Object = {"phase": self.phase, "observedGeneration": self.generation}
         if self.reason:
             status["reason"], status["message"] = self.reason, self.message
         if self.start_time:
             sandbox = bool(self.address) and self.phase not in TERMINAL_PHASES
-            for kind, found in pod_conditions(self.pod, self.containers, self.phase, sandbox=sandbox).items():
-                self._set_condition(kind, *found)
-            status["conditions"] = [
-                _condition(kind, *values) for kind, values in self.conditions.items() if self._owns(kind)
-            ]
+            found = pod_conditions(self.pod, self.containers, self.phase, sandbox=sandbox)
+            for kind, condition in found.items():
+                self.conditions.set(kind, condition, self.generation)
+            status["conditions"] = self.conditions.patch()
             status["startTime"] = self.start_time
             status["hostIP"] = self.node.internal_ip
             status["hostIPs"] = [{"ip": self.node.internal_ip}]
         if self.address:
             status["podIP"] = self.address
             status["podIPs"] = [{"ip": self.address}]
-        for field, kinds in _STATUS_FIELDS:
-            statuses = [each.status() for each in self.containers if each.kind in kinds]
-            if statuses:
-                status[field] = statuses
-        for kind in self.resize.removed_conditions():
-            status.setdefault("conditions", []).append({"type": kind, "$patch": "delete"})
+        status.update(container_statuses(self.containers))
+        if removals := self.conditions.removals():
+            status.setdefault("conditions", []).extend(removals)
         return {"metadata": {"uid": self.identity.uid}, "status": status}
-
-    def _owns(self, kind: str) -> bool:
-        return kind in _OWNED_CONDITIONS
 
     def behaviour(self, container: ContainerState) -> ContainerBehaviour:
         """Return the behaviour of a container now."""
         return self.context.resolver.behaviour(self.pod, container.name, container.kind)
-
-    def _path(self, container: ContainerState) -> str:
-        return f"spec.{_SPEC_FIELDS[container.kind]}{{{container.name}}}"
-
-    container_path = _path
-
-
-_SPEC_FIELDS: Final[dict[ContainerKind, str]] = {
-    "init": "initContainers",
-    "sidecar": "initContainers",
-    "main": "containers",
-    "ephemeral": "ephemeralContainers",
-}
-_STATUS_FIELDS: Final = (
-    ("initContainerStatuses", ("init", "sidecar")),
-    ("containerStatuses", ("main",)),
-    ("ephemeralContainerStatuses", ("ephemeral",)),
-)
-_OWNED_CONDITIONS: Final = frozenset(
-    (
-        "PodReadyToStartContainers",
-        "Initialized",
-        "Ready",
-        "ContainersReady",
-        "PodScheduled",
-        "DisruptionTarget",
-        "PodResizePending",
-        "PodResizeInProgress",
-    )
-)
-
-
-def _containers(spec: Object) -> Iterable[ContainerState]:
-    policy = spec.get("restartPolicy") or "Always"
-    for container in spec.get("initContainers") or ():
-        yield ContainerState(
-            container, "sidecar" if container.get("restartPolicy") == "Always" else "init", policy
-        )
-    for container in spec.get("containers") or ():
-        yield ContainerState(container, "main", policy)
-
-
-def _condition(kind: str, status: str, reason: str, message: str, since: str, generation: int) -> Object:
-    # Null removes what an earlier status has set; a missing field would keep it.
-    condition: Object = {
-        "type": kind,
-        "status": status,
-        "lastProbeTime": None,
-        "lastTransitionTime": since,
-        "reason": reason or None,
-        "message": message or None,
-    }
-    if generation:
-        condition["observedGeneration"] = generation
-    return condition
 
 
 def _earliest(*times: float | None) -> float | None:

@@ -86,13 +86,13 @@ class ProbeChecks:
         text = f"Container {container.name} failed {name} probe"
         if container.restarts_after(137):
             text += ", will be restarted"
-        self._worker.kill(container, text)
+        self._worker.stops.kill(container, text)
         return now
 
     def _report(self, container: ContainerState, name: str, message: str) -> None:
         if container.unhealthy != name:
             container.unhealthy = name
-            path = self._worker.container_path(container)
+            path = container.path
             self._worker.context.event(self._worker, "Warning", "Unhealthy", message, path)
 
     def _set(self, container: ContainerState, *, started: bool, ready: bool) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from .node_state import pod_requests
 from .objects import Object
+from .pod_status import PodCondition
 from .runtime import ContainerExit
 
 if TYPE_CHECKING:
@@ -19,11 +20,10 @@ PENDING = "PodResizePending"
 class PodResize:
     """Applies changed resources of one pod."""
 
-    __slots__ = ("_removed", "_worker")
+    __slots__ = ("_worker",)
 
     def __init__(self, worker: PodWorker) -> None:
         self._worker = worker
-        self._removed: list[str] = []
 
     def apply(self, spec: Object) -> None:
         """Resize the containers whose resources differ from the spec, if the node has enough."""
@@ -37,9 +37,8 @@ class PodResize:
             if each.name in specs and (specs[each.name].get("resources") or {}) != each.resources
         ]
         if not changed:
-            if worker.remove_condition(PENDING):
+            if worker.conditions.remove(PENDING):
                 worker.node.deferred.pop(worker.identity.uid, None)
-                self._removed.append(PENDING)
                 worker.dirty = True
             return
         requests = pod_requests(spec)
@@ -51,12 +50,12 @@ class PodResize:
             )
             reason = "Infeasible" if infeasible else "Deferred"
             worker.node.deferred[worker.identity.uid] = self._retry
-            worker.set_condition(PENDING, "True", reason, rejection.message)
+            pending = PodCondition("True", reason, rejection.message)
+            worker.conditions.set(PENDING, pending, worker.generation)
             worker.context.event(worker, "Warning", f"Resize{reason}", rejection.message)
             worker.dirty = True
             return
-        if worker.remove_condition(PENDING):
-            self._removed.append(PENDING)
+        worker.conditions.remove(PENDING)
         worker.node.deferred.pop(worker.identity.uid, None)
         worker.node.release(worker.identity.uid, worker.requests)
         worker.node.reserve(worker.identity.uid, requests)
@@ -92,11 +91,6 @@ class PodResize:
         )
         if restarts and container.run is not None and container.is_running:
             self._worker.context.runtime.kill(container.run, ContainerExit(137))
-
-    def removed_conditions(self) -> list[str]:
-        """Return the conditions to remove with the next write."""
-        removed, self._removed = self._removed, []
-        return removed
 
 
 __all__ = ["PodResize"]

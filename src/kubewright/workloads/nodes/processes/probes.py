@@ -126,7 +126,7 @@ class ProcessProbes:
         if container.restarts_after(137):
             text += ", will be restarted"
         grace = container.probes[name].get("terminationGracePeriodSeconds")
-        self._worker.kill(container, text, grace_period=None if grace is None else float(grace))
+        self._worker.stops.kill(container, text, grace_period=None if grace is None else float(grace))
 
 
 __all__ = ["ProcessProbes"]
