@@ -10,7 +10,8 @@ Modules:
 
 - `node_spec`: declarations of nodes; `node_object`: their Node objects and Leases; `node_state`: their
   resources and addresses; `node_registration`: registration and heartbeats
-- `simulation`: `SimulatedNodes`, the kubelets of all nodes; `settings`: delays; `kubelet_events`: events
+- `simulation`: `SimulatedNodes`, the kubelets of all nodes; `worker_schedule`: when their pods change;
+  `settings`: delays; `kubelet_events`: events
 - `pod_worker`: the lifecycle of one pod; `container_state`, `container_starts`, `container_stops`,
   `pod_status`, `pod_conditions`, `probe_checks`, `resize`: its parts
 - `behaviour`: annotations and rules; `pod_control`: what tests call; `drain`

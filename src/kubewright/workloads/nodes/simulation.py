@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import heapq
 import logging
 import random
 import socket
 from collections.abc import Coroutine, Iterable
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,6 +43,7 @@ from .printed_environments import PrintedEnvironments
 from .runtime import ContainerRuntime, PodIdentity, SimulatedRuntime
 from .settings import SimulationSettings
 from .stages.engine import StageEngine
+from .worker_schedule import WorkerSchedule
 
 if TYPE_CHECKING:
     from .kubelet_api.server import KubeletServer
@@ -52,8 +51,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_BATCH: Final = 256
-"""Workers that are advanced before other callbacks of the loop run."""
 _RETRY_SECONDS: Final = 1.0
 _BURST_GAP: Final = 1.0
 """Seconds without a status write after which a burst of writes has ended."""
@@ -145,15 +142,9 @@ class SimulatedNodes:
         self._manager = manager
         self._expected = {spec.name for spec in registration.specs}
         self._pod_informer: Informer | None = None
-        self._ready: dict[PodWorker, None] = {}
-        self._scheduled = False
-        self._heap: list[tuple[float, int, PodWorker]] = []
-        self._numbers = count()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_due = 0.0
+        self._schedule = WorkerSchedule(self.clock, self._advance)
         self._writes: asyncio.Queue[PodWorker] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._running = False
         self._burst = 0
         self._last_write = 0.0
         self._suspended: set[ObjectKey] = set()
@@ -177,7 +168,7 @@ class SimulatedNodes:
             self._pod_informer = pod_informer = await self._manager.cache.informer(POD)
             await node_informer.wait_for_sync()
             await pod_informer.wait_for_sync()
-            self._running = True
+            self._schedule.start()
             stack.push_async_callback(self.runtime.close)
             stack.callback(self._stop_timers)
             node_informer.add_handler(self._on_node)
@@ -209,8 +200,7 @@ class SimulatedNodes:
         soon = self.clock.time() + 1.0
         return (
             self._started.is_set()
-            and not self._ready
-            and not (self._heap and self._heap[0][0] <= soon)
+            and self._schedule.is_idle_until(soon)
             and not any(worker.writing for worker in self.workers.values())
             and self.events.is_idle
         )
@@ -242,10 +232,7 @@ class SimulatedNodes:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _stop_timers(self) -> None:
-        self._running = False
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._schedule.stop()
         for worker in self.workers.values():
             for container in worker.containers:
                 if container.run is not None and container.run.timer is not None:
@@ -417,28 +404,7 @@ class SimulatedNodes:
 
     def wake(self, worker: PodWorker) -> None:
         """Advance a worker soon."""
-        self._ready[worker] = None
-        if not self._scheduled and self._running:
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._advance_ready)
-
-    def _advance_ready(self) -> None:
-        self._scheduled = False
-        if not self._running:
-            return
-        now = self.clock.time()
-        while self._heap and self._heap[0][0] <= now:
-            due, _, worker = heapq.heappop(self._heap)
-            if worker.due == due:
-                self._ready[worker] = None
-        for _ in range(min(_BATCH, len(self._ready))):
-            worker = next(iter(self._ready))
-            del self._ready[worker]
-            self._advance(worker, now)
-        if self._ready:
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._advance_ready)
-        self._arm()
+        self._schedule.wake(worker)
 
     def _advance(self, worker: PodWorker, now: float) -> None:
         if worker.node.failed or (self._suspended and worker.key in self._suspended):
@@ -448,9 +414,7 @@ class SimulatedNodes:
         except Exception:
             logger.exception("could not advance pod", extra={"pod": worker.identity.name})
             return
-        worker.due = due
-        if due is not None:
-            heapq.heappush(self._heap, (due, next(self._numbers), worker))
+        self._schedule.set_due(worker, due)
         if self._waits_for_start(worker, now):
             return
         if (worker.dirty or worker.stage == "terminated") and not worker.writing:
@@ -465,23 +429,6 @@ class SimulatedNodes:
         return (
             worker.stage == "creating" and due is not None and due - now <= _SHORT_DELAY and self._is_busy()
         )
-
-    def _arm(self) -> None:
-        """Set the timer to the earliest transition."""
-        if not self._heap or self._scheduled:
-            return
-        due = self._heap[0][0]
-        if self._timer is not None:
-            if self._timer_due <= due and not self._timer.cancelled():
-                return
-            self._timer.cancel()
-        # uvloop returns a handle without `when` for a timer that is due.
-        self._timer_due = due
-        self._timer = asyncio.get_running_loop().call_at(due, self._timer_fired)
-
-    def _timer_fired(self) -> None:
-        self._timer = None
-        self._advance_ready()
 
     # Writes
 
