@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -118,3 +119,77 @@ async def test_requests_occupy_their_seats(plane: ControlPlane, monkeypatch: pyt
     # kube-apiserver 1.36.4 estimates the same for these objects (apiserver_flowcontrol_work_estimated_seats).
     assert occupied == [8, 2, 1, 8, 1]
     assert max(level.occupied for level in control.levels.values()) == 0
+
+
+def seats_in_use(plane: ControlPlane) -> int:
+    control = plane.server.flow_control
+    assert control is not None
+    return sum(level.occupied for level in control.levels.values())
+
+
+@pytest.mark.parametrize("start", ["resourceVersion=0", "sendInitialEvents=true&allowWatchBookmarks=true"])
+async def test_watches_occupy_seats_until_their_initial_events_are_sent(
+    plane: ControlPlane, start: str
+) -> None:
+    path = f"{MAPS}?watch=1&{start}"
+    if "send" in start:
+        path += "&resourceVersionMatch=NotOlderThan"
+    response = await plane.server.handle(HTTPRequest("GET", path, user=USER))
+    stream, events = response.stream, 0
+    assert stream is not None
+    while events < 20 + ("send" in start):
+        assert seats_in_use(plane) == 8
+        assert getattr(stream, "sending_initial_events", False), "a client that does not read is disconnected"
+        events += (await anext(stream)).count(b"\n")
+    following = asyncio.ensure_future(anext(stream))  # when the previous event has been written
+    await asyncio.sleep(0)
+    while seats_in_use(plane):
+        await asyncio.sleep(0)
+    assert not following.done()
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+    await stream.aclose()
+
+
+async def test_watches_with_few_initial_events_and_past_changes(plane: ControlPlane) -> None:
+    client = plane.client()
+    before = (await client.list(core.ConfigMap, namespace="default", limit=1)).resource_version
+    await client.delete(core.ConfigMap, "map-00", namespace="default")
+    for path, events in (
+        (f"{MAPS}?watch=1&resourceVersion=0&fieldSelector=metadata.name%3Dmap-01", 1),
+        (f"{MAPS}?watch=1&resourceVersion={before}", 1),
+        ("/api/v1/namespaces/default/secrets?watch=1&resourceVersion=0", 0),
+    ):
+        response = await plane.server.handle(HTTPRequest("GET", path, user=USER))
+        stream = response.stream
+        assert stream is not None
+        assert seats_in_use(plane) == events, path
+        if events:
+            assert (await anext(stream)).count(b"\n") == events
+            assert seats_in_use(plane) == 1, "the event is not written yet"
+            following = asyncio.ensure_future(anext(stream))
+            await asyncio.sleep(0)
+            assert not seats_in_use(plane)
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+        await stream.aclose()
+
+
+async def test_watches_that_end_early_release_their_seats(plane: ControlPlane) -> None:
+    path = f"{MAPS}?watch=1&resourceVersion=0"
+    streams = []
+    for _ in range(3):
+        streams.append((await plane.server.handle(HTTPRequest("GET", path, user=USER))).stream)
+    assert seats_in_use(plane) == 24
+    for stream in streams:
+        assert stream is not None
+    await anext(streams[0])
+    await streams[0].aclose()
+    assert seats_in_use(plane) == 16
+    await streams[1].aclose()  # without a read
+    assert seats_in_use(plane) == 8
+    store = plane.server.store("", "configmaps")
+    assert store is not None
+    store.watch_cache.close_watchers()  # as at a timeout
+    assert seats_in_use(plane) == 0
+    assert [chunk async for chunk in streams[2]] == []

@@ -12,8 +12,8 @@ one. A request is rejected with 429 if the queue of its flow is full, or if it h
 request timeout, as in kube-apiserver.
 
 A level that has lent seats gets its own number of seats immediately when it needs them; then more seats are
-occupied than there are, until requests of the borrowers finish. Watches need seats until they have started,
-requests of exempt levels need none.
+occupied than there are, until requests of the borrowers finish. Watches need seats until their initial events
+have been sent, requests of exempt levels need none.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kubewright.api.errors import (
@@ -23,7 +24,7 @@ from kubewright.api.times import Duration
 from kubewright.storage.contract import RequestTooLarge, StorageError
 
 from .authentication.impersonation import Impersonator, is_impersonating
-from .authentication.user import MASTERS, User
+from .authentication.user import MASTERS
 from .authorization import AuthorizationAttributes, Decision, forbidden
 from .encoding.negotiation import encode, status_response
 from .http.messages import HTTPRequest, HTTPResponse
@@ -52,6 +53,8 @@ class RequestPipeline:
         self._in_flight = (FairLimit(), FairLimit())
         self._bodies = FairLimit()
         self._initial_events = FairLimit()
+        self._starting: dict[HTTPRequest, Callable[[], None]] = {}
+        """Watches that have seats and have not started yet, with the functions that release the seats."""
         self.active = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -76,7 +79,11 @@ class RequestPipeline:
             if not self.active:
                 self._idle.set()
         if server.auditor is not None:
-            await server.auditor.respond(request, info, response)
+            try:
+                await server.auditor.respond(request, info, response)
+            except BaseException:
+                await _close(response)
+                raise
         if request.span is not None and server.tracer is not None:
             server.tracer.end(request.span, response)
         headers = response.headers
@@ -94,13 +101,23 @@ class RequestPipeline:
             self._log(request, response, elapsed)
         return response
 
-    def count_initial_events(self, user: User) -> Callable[[], None]:
+    def keep_seats(self, request: HTTPRequest) -> Callable[[], None] | None:
+        """Let a watch keep its seats after the start of the response; returns the function to release them.
+
+        Returns `None` if it has none.
+        """
+        return self._starting.pop(request, None)
+
+    def count_initial_events(self, request: HTTPRequest) -> Callable[[], None] | None:
         """Count a watch whose large initial state is not sent yet; call the returned function when it is.
 
-        Raises `TooManyRequests` at the limit, which is that of requests in flight.
+        It keeps its seats. A watch that needs none is counted like the requests in flight; raises
+        `TooManyRequests` at their limit. Watches of administrators are not counted.
         """
-        if MASTERS in user.groups:
-            return lambda: None
+        release = self.keep_seats(request)
+        user = request.user
+        if release is not None or MASTERS in user.groups:
+            return release
         self._initial_events.acquire(user.name, limit=self._server.max_in_flight)
         return lambda: self._initial_events.release(user.name)
 
@@ -199,14 +216,19 @@ class RequestPipeline:
     async def _start_watch(
         self, request: HTTPRequest, info: RequestInfo, control: FlowControl
     ) -> HTTPResponse:
-        """Serve a watch; it needs seats until the existing objects have been read.
-
-        If these are many, the watches that still send them are limited, too (`count_initial_events`).
-        """
+        """Serve a watch; it needs seats until its initial events have been sent (`keep_seats`)."""
         if MASTERS in request.user.groups:
             return await self._router.dispatch(request, info)
-        async with control.seat(request.user, info, request):
+        seats = await control.acquire(request.user, info, request)
+        if seats is None:
             return await self._router.dispatch(request, info)
+        self._starting[request] = partial(control.release, seats)
+        try:
+            return await self._router.dispatch(request, info)
+        finally:
+            release = self._starting.pop(request, None)
+            if release is not None:
+                release()
 
     async def _prefetch_body(self, request: HTTPRequest, info: RequestInfo) -> None:
         """Read the body of a write before the request is counted as in flight."""
@@ -258,6 +280,13 @@ def _timeout_response() -> HTTPResponse:
     status = {key: value for key, value in error.to_status().items() if key not in ("apiVersion", "kind")}
     body = encode({**status, "details": {}})
     return HTTPResponse(error.status_code, body, content_type="text/plain; charset=utf-8")
+
+
+async def _close(response: HTTPResponse) -> None:
+    """Close the stream of a response that is not sent."""
+    close = getattr(response.stream, "aclose", None)
+    if close is not None:
+        await close()
 
 
 def warning_headers(warnings: Iterable[str]) -> list[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from multidict import CIMultiDict
@@ -79,7 +79,7 @@ def _to_cbor(response: HTTPResponse) -> HTTPResponse:
     if not response.content_type.startswith(JSON):
         return response
     if response.stream is not None:
-        response.stream = _sequence(response.stream)
+        response.stream = _Sequence(response.stream)
         response.content_type = SEQUENCE
     elif response.length:
         response.body = cbor.encode(msgspec.json.decode(response.body))
@@ -87,19 +87,40 @@ def _to_cbor(response: HTTPResponse) -> HTTPResponse:
     return response
 
 
-async def _sequence(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Convert lines of JSON, in chunks of any size, to data items."""
-    buffer = b""
-    try:
-        async for chunk in lines:
-            *complete, buffer = (buffer + chunk).split(b"\n")
+class _Sequence(AsyncIterator[bytes]):
+    """A streamed response whose lines of JSON, in chunks of any size, are converted to data items."""
+
+    def __init__(self, lines: AsyncIterator[bytes]) -> None:
+        self._lines = lines
+        self._buffer = b""
+
+    async def __anext__(self) -> bytes:
+        while True:
+            chunk = await self._lines.__anext__()
+            *complete, self._buffer = (self._buffer + chunk).split(b"\n")
             items = [cbor.encode(msgspec.json.decode(line)) for line in complete if line.strip()]
             if items:
-                yield b"".join(items)
-    finally:
-        close = getattr(lines, "aclose", None)
+                return b"".join(items)
+
+    async def aclose(self) -> None:
+        """Close the stream, also if nothing was read of it."""
+        close = getattr(self._lines, "aclose", None)
         if close is not None:
             await close()
+
+    @property
+    def sending_initial_events(self) -> bool:
+        """Whether a watch still sends existing objects."""
+        return bool(getattr(self._lines, "sending_initial_events", False))
+
+    @property
+    def abort(self) -> Any:
+        """The function that ends the connection of a slow client."""
+        return self._lines.abort  # type: ignore[attr-defined]
+
+    @abort.setter
+    def abort(self, abort: Any) -> None:
+        self._lines.abort = abort  # type: ignore[attr-defined]
 
 
 __all__ = ["CBOR", "SEQUENCE", "CBORHandler"]

@@ -66,6 +66,7 @@ class WatchHandler:
                 await self._start_with_existing(request, watcher, wanted, options)
             else:
                 self._start_at(watcher, wanted)
+                self._keep_seats(request, watcher)
         except Expired as error:
             watcher.fail(error)
         return _stream(request, watcher, response_format.media)
@@ -78,6 +79,13 @@ class WatchHandler:
         else:
             watcher.after = self._scope.server.dispatcher.revision
         cache.attach(watcher)
+
+    def _keep_seats(self, request: HTTPRequest, watcher: Watcher) -> None:
+        """Keep the seats of the request until the events that are queued now have been sent."""
+        if watcher.pending:
+            release = self._scope.server.pipeline.keep_seats(request)
+            if release is not None:
+                watcher.call_when_sent(release)
 
     async def _start_with_existing(
         self, request: HTTPRequest, watcher: Watcher, wanted: int, options: ListOptions
@@ -101,7 +109,7 @@ class WatchHandler:
                 async for chunks in initial.events(bookmark):
                     watcher.push_initial(chunks)
             else:
-                done = server.pipeline.count_initial_events(request.user)
+                done = server.pipeline.count_initial_events(request)
                 watcher.send_initial(initial.events(bookmark), done)
                 return
         except APIError as error:
@@ -112,6 +120,7 @@ class WatchHandler:
         except BaseException:
             watcher.close()
             raise
+        self._keep_seats(request, watcher)
         watcher.release()
 
 

@@ -39,7 +39,9 @@ class Watcher(AsyncIterator[bytes]):
         "_held",
         "_initial",
         "_initial_done",
+        "_initial_queued",
         "_overrun",
+        "_starting",
         "_waiter",
         "abort",
         "after",
@@ -84,7 +86,11 @@ class Watcher(AsyncIterator[bytes]):
         self._held: list[WatchCacheEvent] | None = None
         self._initial: AsyncGenerator[list[bytes]] | None = None
         self._initial_done: Callable[[], object] | None = None
+        self._initial_queued = 0
+        """Initial events among those that are queued."""
         self._overrun = False
+        self._starting = False
+        """Whether initial events have not been sent yet, and somebody waits for that."""
         self._waiter: asyncio.Future[None] | None = None
         self._closed = False
 
@@ -170,21 +176,39 @@ class Watcher(AsyncIterator[bytes]):
         """Queue initial events, which do not count towards the limit."""
         self.pending.extend(chunks)
 
-    def send_initial(self, events: AsyncGenerator[list[bytes]], done: Callable[[], object]) -> None:
+    def send_initial(self, events: AsyncGenerator[list[bytes]], done: Callable[[], object] | None) -> None:
         """Send initial events before all others, as fast as the client reads them; then `release`.
 
-        `done` is called once: after the last of them, or when the watch ends.
+        `done` is called once: after the last of them has been sent, or when the watch ends.
         """
-        self._initial, self._initial_done = events, done
+        self._initial, self._initial_done, self._starting = events, done, True
+
+    def call_when_sent(self, done: Callable[[], object]) -> None:
+        """Call a function once: when all events that are queued now have been sent, or the watch ends."""
+        if self._closed or not self.pending:
+            done()
+        else:
+            self._initial_done, self._initial_queued, self._starting = done, len(self.pending), True
 
     @property
     def sending_initial_events(self) -> bool:
-        """Whether initial events are being read and sent one after the other."""
-        return self._initial is not None
+        """Whether initial events are being sent."""
+        return self._starting
 
     async def _next_initial(self) -> bytes:
-        """Return the next initial events; empty after the last of them."""
-        assert self._initial is not None
+        """Return the next initial events; empty after the last of them, and if they are queued.
+
+        The transport calls this when it has written the previous ones and the client has read most of them.
+        """
+        if self._closed:
+            await self._end_initial()
+            return b""
+        if self._initial is None:
+            if self._initial_queued > 0:
+                self._initial_queued -= _CHUNK
+            else:
+                self._call_done()
+            return b""
         try:
             if not self._overrun:
                 chunks = await anext(self._initial)
@@ -201,12 +225,15 @@ class Watcher(AsyncIterator[bytes]):
         return b""
 
     async def _end_initial(self) -> None:
+        self._call_done()
         events, self._initial = self._initial, None
-        if self._initial_done is not None:
-            self._initial_done()
-            self._initial_done = None
         if events is not None:
             await events.aclose()
+
+    def _call_done(self) -> None:
+        done, self._initial_done, self._starting = self._initial_done, None, False
+        if done is not None:
+            done()
 
     def fail(self, error: Exception) -> None:
         """Send an ERROR event and end."""
@@ -239,6 +266,9 @@ class Watcher(AsyncIterator[bytes]):
             waiter, self._waiter = self._waiter, None
             if waiter is not None and not waiter.done():
                 waiter.set_result(None)
+            if self._initial_done is not None:
+                self._initial_done()
+                self._initial_done = None
 
     def due(self, now: float) -> float:
         """Called by the timer: end the watch or send a bookmark. Returns the time of the next call; 0 for
@@ -266,13 +296,10 @@ class Watcher(AsyncIterator[bytes]):
 
     async def __anext__(self) -> bytes:
         while True:
-            if self._initial is not None:
-                if self._closed:
-                    await self._end_initial()
-                else:
-                    chunk = await self._next_initial()
-                    if chunk:
-                        return chunk
+            if self._starting:
+                chunk = await self._next_initial()
+                if chunk:
+                    return chunk
             pending = self.pending
             if pending:
                 self.cache.sent[self.representation.version.name] += min(len(pending), _CHUNK)
