@@ -25,6 +25,14 @@ class Histogram:
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
+    def plus(self, value: float, times: int) -> Histogram:
+        """Return a copy in which `value` was observed a number of times more."""
+        copy = Histogram(self._bounds)
+        copy._counts = list(self._counts)
+        copy._counts[bisect_left(self._bounds, value)] += times
+        copy._sum = self._sum + value * times
+        return copy
+
     @property
     def count(self) -> int:
         """Number of observed values."""

@@ -206,3 +206,70 @@ async def test_a_returned_seat_of_a_lender_goes_to_a_borrower() -> None:
         assert not waiting.done()
     await waiting
     assert control_.occupied("busy") == 1
+
+
+async def test_statistics_of_a_flow_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow_control, "QUEUE_TIMEOUT", 0.01)
+    control_ = control(batch=PriorityLevel(seats=4, queue_length=1))
+    first = await occupy(control_, "batch/ada", WorkEstimate(3))
+    level = control_.levels["batch"]
+    (statistics,) = level.schemas.values()
+    second = await occupy(control_, "batch/ada", WorkEstimate(1))
+    with pytest.raises(TooManyRequests):
+        await occupy(control_, "batch/bob", WorkEstimate(2))  # after the timeout
+    monkeypatch.setattr(flow_control, "QUEUE_TIMEOUT", 600)
+    cancelled = asyncio.create_task(occupy(control_, "batch/bob", WorkEstimate(2)))
+    await asyncio.sleep(0)
+    with pytest.raises(TooManyRequests):
+        await occupy(control_, "batch/bob", WorkEstimate(2))  # the queue is full
+    cancelled.cancel()
+    await asyncio.gather(cancelled, return_exceptions=True)
+    waiting = asyncio.create_task(occupy(control_, "batch/eve", WorkEstimate(2)))
+    await asyncio.sleep(0)
+    assert (level.occupied, statistics.occupied, statistics.executing) == (4, 4, 2)
+    control_.release(first)
+    third = await waiting
+    assert (level.occupied, statistics.occupied, statistics.executing) == (3, 3, 2)
+    assert (statistics.dispatched, statistics.dequeued, statistics.abandoned) == (3, 1, 1)
+    assert statistics.rejected == {"time-out": 1, "queue-full": 1}
+    assert statistics.not_accommodated == 3
+    seats = dict(statistics.estimated_seats(0).collect()[0])
+    assert (seats["1"], seats["2"], seats["4"], seats["+Inf"]) == (1, 5, 6, 6)
+    waits = dict(statistics.waits(dispatched=True).collect()[0])
+    assert (waits["0"] >= 2, waits["+Inf"]) == (True, 3)
+    waits = dict(statistics.waits(dispatched=False).collect()[0])
+    assert (waits["0"] >= 1, waits["+Inf"]) == (True, 3)
+    assert statistics.queue_lengths().count == 5
+    for occupied in (second, third):
+        control_.release(occupied)
+    assert (level.occupied, statistics.occupied, statistics.executing) == (0, 0, 0)
+
+
+async def test_the_current_limit_has_the_seats_that_can_be_borrowed() -> None:
+    control_ = control(
+        busy=PriorityLevel(seats=2, queue_length=10, borrowable=3),
+        quiet=PriorityLevel(seats=6, queue_length=10, lendable=4),
+        strict=PriorityLevel(seats=1, queue_length=10),
+    )
+    levels = control_.levels
+    assert [each.limit for each in levels.values()] == [5, 6, 1]
+    held = [await control_.acquire(User("busy/ada"), INFO) for _ in range(4)]
+    assert [each.limit for each in levels.values()] == [5, 6, 1]
+    held += [await control_.acquire(User("quiet/ada"), INFO) for _ in range(4)]
+    assert [each.limit for each in levels.values()] == [4, 6, 1], "nothing is left to borrow"
+    for each in held:
+        assert each is not None
+        control_.release(each)
+
+
+async def test_own_seats_are_not_borrowed() -> None:
+    control_ = control(
+        wide=PriorityLevel(seats=3, queue_length=10, lendable=3, borrowable=None),
+        other=PriorityLevel(seats=1, queue_length=10, lendable=1),
+    )
+    first = await occupy(control_, "wide/ada", WorkEstimate(2))
+    second = asyncio.create_task(occupy(control_, "wide/ada", WorkEstimate(3)))
+    await asyncio.sleep(0)
+    assert not second.done(), "one own and one borrowed seat are free"
+    control_.release(first)
+    control_.release(await second)

@@ -25,11 +25,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from .flow_statistics import FlowSchemaStatistics
 from .limits import too_many_requests
 from .work_estimate import ESTIMATED_VERBS, ONE_SEAT, Estimate, WorkEstimate
 
 if TYPE_CHECKING:
-    from kubewright.api.errors import TooManyRequests
 
     from .authentication.user import User
     from .http.messages import HTTPRequest
@@ -60,10 +60,11 @@ EXEMPT = PriorityLevel(exempt=True)
 
 
 class Flow(NamedTuple):
-    """The level and the flow of a request."""
+    """The level and the flow of a request, and the FlowSchema that assigned it."""
 
     level: str
     name: str
+    schema: str = ""
 
 
 Classify = Callable[["User", "RequestInfo"], Flow]
@@ -74,25 +75,57 @@ class WaitingRequest(NamedTuple):
 
     seated: asyncio.Future[None]
     width: int
+    statistics: FlowSchemaStatistics
+    enqueued: float
+    """The time of the event loop."""
+
+    @property
+    def is_dispatched(self) -> bool:
+        """Whether the request has its seats."""
+        return self.seated.done() and not self.seated.cancelled()
+
+    @property
+    def waited(self) -> float:
+        """The seconds since the request was queued."""
+        return self.seated.get_loop().time() - self.enqueued
 
 
 class LevelSeats:
     """The seats of one level, and what happened to its requests."""
 
-    def __init__(self, level: PriorityLevel, lenders: Callable[[], int]) -> None:
-        """`lenders` returns the number of seats that all levels together could lend now."""
+    def __init__(
+        self, level: PriorityLevel, lenders: Callable[[], int], crowded: dict[LevelSeats, None]
+    ) -> None:
+        """`lenders` returns the number of seats that all levels together could lend now. The level is in
+        `crowded` while requests wait."""
         self.level = level
         self.occupied = 0
         """Occupied seats."""
-        self.executing = 0
-        """Requests that occupy them, without those that are finished and still occupy final seats."""
         self.waiting: dict[str, deque[WaitingRequest]] = {}
-        self.dispatched = 0
-        self.rejected: dict[str, int] = {}
-        """Rejected requests, by reason."""
+        self.schemas: dict[str, FlowSchemaStatistics] = {}
+        """Statistics of the requests of each FlowSchema."""
         self._lenders = lenders
+        self._crowded = crowded
         self._given: dict[str, int] = {}
         """Seats that each flow got since the first request began to wait."""
+
+    @property
+    def executing(self) -> int:
+        """The number of requests that are processed."""
+        return sum(each.executing for each in self.schemas.values())
+
+    def statistics(self, schema: str) -> FlowSchemaStatistics:
+        """Return the statistics of a FlowSchema."""
+        return self.schemas.setdefault(schema, FlowSchemaStatistics())
+
+    @property
+    def limit(self) -> int:
+        """The number of seats that requests of this level could occupy now, with those that it can borrow."""
+        level, borrowed = self.level, self.borrowed
+        free = max(0, self._lenders() - self.lendable)
+        if level.borrowable is not None:
+            free = min(free, max(0, level.borrowable - borrowed))
+        return level.seats + borrowed + free
 
     @property
     def lendable(self) -> int:
@@ -111,50 +144,55 @@ class LevelSeats:
         missing = wanted - max(level.seats, self.occupied)
         if level.borrowable is not None and wanted - level.seats > level.borrowable:
             return False
-        return self._lenders() >= missing
+        return self._lenders() - self.lendable >= missing
 
-    def _reject(self, reason: str) -> TooManyRequests:
-        self.rejected[reason] = self.rejected.get(reason, 0) + 1
-        return too_many_requests()
-
-    async def acquire(self, flow: str, width: int = 1) -> None:
+    async def acquire(self, flow: str, statistics: FlowSchemaStatistics, width: int = 1) -> None:
         """Occupy seats, wait for them, or raise `TooManyRequests`."""
         if not self.waiting and self._has_seats(width):
-            self._occupy(width)
+            self._occupy(statistics, width)
             return
         queue = self.waiting.get(flow)
         if self.level.queue_length <= (len(queue) if queue is not None else 0):
-            raise self._reject("queue-full" if self.level.queue_length else "concurrency-limit")
-        request = WaitingRequest(asyncio.get_running_loop().create_future(), width)
+            statistics.reject("queue-full" if self.level.queue_length else "concurrency-limit")
+            raise too_many_requests()
+        loop = asyncio.get_running_loop()
+        request = WaitingRequest(loop.create_future(), width, statistics, loop.time())
         if queue is None:
             self._given[flow] = max(self._given.get(flow, 0), self._fewest())
             queue = self.waiting[flow] = deque()
+            self._crowded[self] = None
         queue.append(request)
+        statistics.observe_queue(len(queue))
+        self.fill()
         try:
             async with asyncio.timeout(QUEUE_TIMEOUT):
                 await request.seated
         except BaseException as error:
-            if request.seated.done() and not request.seated.cancelled():
-                self.finish()
-                self.release(width)
-            else:
+            is_timeout = isinstance(error, TimeoutError)
+            if not request.is_dispatched:
                 self._forget(flow, request)
-            if isinstance(error, TimeoutError):
-                raise self._reject("time-out") from None
-            raise
+                statistics.observe_wait(request.waited, dispatched=False)
+                if not is_timeout:
+                    statistics.abandoned += 1
+                    raise
+                statistics.reject("time-out")
+                raise too_many_requests() from None
+            if not is_timeout:
+                statistics.executing -= 1
+                statistics.additional_seats -= width - 1
+                self.release(width)
+                raise
 
     def _fewest(self) -> int:
         """Return the seats of the waiting flow that got the fewest."""
         return min((self._given[flow] for flow in self.waiting), default=0)
 
-    def _occupy(self, width: int) -> None:
+    def _occupy(self, statistics: FlowSchemaStatistics, width: int) -> None:
         self.occupied += width
-        self.executing += 1
-        self.dispatched += 1
-
-    def finish(self) -> None:
-        """Count a request as finished; its seats are still occupied."""
-        self.executing -= 1
+        statistics.executing += 1
+        statistics.dispatched += 1
+        if width > 1:
+            statistics.additional_seats += width - 1
 
     def release(self, seats: int = 1) -> None:
         """Give free seats to the next requests."""
@@ -169,9 +207,11 @@ class LevelSeats:
             request = queue[0]
             if not request.seated.done():
                 if not self._has_seats(request.width):
+                    request.statistics.not_accommodated += 1
                     return
                 request.seated.set_result(None)
-                self._occupy(request.width)
+                request.statistics.observe_wait(request.waited, dispatched=True)
+                self._occupy(request.statistics, request.width)
                 self._given[flow] += request.width
             queue.popleft()
             self._clean(flow, queue)
@@ -188,6 +228,7 @@ class LevelSeats:
             del self.waiting[flow]
         if not self.waiting:
             self._given.clear()
+            self._crowded.pop(self, None)
 
 
 class Occupied(NamedTuple):
@@ -195,6 +236,7 @@ class Occupied(NamedTuple):
 
     level: LevelSeats
     work: WorkEstimate
+    statistics: FlowSchemaStatistics
 
 
 class FlowControl:
@@ -207,6 +249,8 @@ class FlowControl:
         self._classify = classify
         self.estimate = estimate
         self.levels: dict[str, LevelSeats] = {}
+        self._crowded: dict[LevelSeats, None] = {}
+        """Levels in which requests wait."""
         self.set_levels(levels)
 
     def set_levels(self, levels: Mapping[str, PriorityLevel]) -> None:
@@ -220,7 +264,7 @@ class FlowControl:
         for name, level in levels.items():
             found = self.levels.get(name)
             if found is None:
-                self.levels[name] = LevelSeats(level, self._lendable)
+                self.levels[name] = LevelSeats(level, self._lendable, self._crowded)
             else:
                 found.level = level
                 found.fill()
@@ -242,31 +286,44 @@ class FlowControl:
         seats = self.levels.get(flow.level)
         if seats is None or seats.level.exempt:
             return None
-        work = ONE_SEAT
+        statistics = seats.schemas.get(flow.schema) or seats.statistics(flow.schema)
+        work, width = ONE_SEAT, 1
         if request is not None and info.verb in ESTIMATED_VERBS and self.estimate is not None:
             work = await self.estimate(request, info, seats.level.max_seats)
-        await seats.acquire(flow.name, work.width)
-        return Occupied(seats, work)
+            if work is not ONE_SEAT:
+                width = work.width
+                statistics.observe_width(width)
+        await seats.acquire(flow.name, statistics, width)
+        return Occupied(seats, work, statistics)
 
     def release(self, occupied: Occupied) -> None:
         """Return the seats of a request: to the next of its level, or of a level that borrows.
 
         Final seats stay occupied for their time; the response does not wait for that.
         """
-        level, work = occupied
-        level.finish()
-        if not work.final_seats:
-            self._release(level, work.seats)
+        level, work, statistics = occupied
+        statistics.executing -= 1
+        if work is ONE_SEAT:
+            self._release(level, 1)
             return
-        asyncio.get_running_loop().call_later(work.seconds, self._release, level, work.final_seats)
-        if work.width > work.final_seats:
-            self._release(level, work.width - work.final_seats)
+        width, final = work.width, work.final_seats
+        statistics.additional_seats -= width - 1 - final
+        if final:
+            loop = asyncio.get_running_loop()
+            loop.call_later(work.seconds, self._release_final, level, statistics, final)
+        if width > final:
+            self._release(level, width - final)
+
+    def _release_final(self, level: LevelSeats, statistics: FlowSchemaStatistics, seats: int) -> None:
+        statistics.additional_seats -= seats
+        self._release(level, seats)
 
     def _release(self, level: LevelSeats, seats: int) -> None:
-        level.release(seats)
-        if level.level.lendable:
-            for other in self.levels.values():
-                if other.waiting:
+        level.occupied -= seats
+        if self._crowded:
+            level.fill()
+            if level.level.lendable:
+                for other in tuple(self._crowded):
                     other.fill()
 
     @asynccontextmanager

@@ -101,7 +101,8 @@ def flow_of(schema: Object, user: User, info: RequestInfo) -> Flow:
     """Return the level and flow of a request that a FlowSchema matches."""
     method = (schema["spec"].get("distinguisherMethod") or {}).get("type")
     flow = {"ByUser": user.name, "ByNamespace": info.namespace}.get(method or "", "")
-    return Flow(_level(schema), f"{schema['metadata']['name']}/{flow}")
+    name = schema["metadata"]["name"]
+    return Flow(_level(schema), f"{name}/{flow}", name)
 
 
 def priority_levels(objects: Sequence[Object], seats: int) -> dict[str, PriorityLevel]:

@@ -406,7 +406,7 @@ class ControlPlane:
             self.server.classify = flows.headers
             flows.control.estimate = WorkEstimator(self.server).estimate
             self.server.flow_control = flows.control
-            self.server.metrics.registry.register(FlowMetrics(flows.control))
+            self.server.metrics.registry.register(FlowMetrics(flows.control, total))
         self.controllers = ControllerManager(self.server, self.informers)
         self.aggregator = Aggregator(
             self.server, self.informers, self.service_resolver, lambda: self.credentials.front_proxy_client

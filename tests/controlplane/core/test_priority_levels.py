@@ -99,13 +99,23 @@ async def test_seats_queues_and_rejection(slow: SlowPath) -> None:
     metrics = (
         await slow.plane.server.handle(HTTPRequest("GET", "/metrics", user=User("x", (MASTERS,))))
     ).body
+    labels = 'flow_schema="batch",priority_level="batch"'
     for line in (
-        b'apiserver_flowcontrol_nominal_limit_seats{priority_level="batch"} 2.0',
-        b'apiserver_flowcontrol_current_executing_requests{priority_level="batch"} 2.0',
-        b'apiserver_flowcontrol_current_inqueue_requests{priority_level="batch"} 2.0',
-        b'apiserver_flowcontrol_rejected_requests_total{priority_level="batch",reason="queue-full"} 1.0',
+        'nominal_limit_seats{priority_level="batch"} 2.0',
+        'lower_limit_seats{priority_level="batch"} 2.0',
+        'upper_limit_seats{priority_level="batch"} 2.0',
+        'current_limit_seats{priority_level="batch"} 2.0',
+        f"current_executing_requests{{{labels}}} 2.0",
+        f"current_executing_seats{{{labels}}} 2.0",
+        f"current_inqueue_requests{{{labels}}} 2.0",
+        f"current_inqueue_seats{{{labels}}} 2.0",
+        f"dispatched_requests_total{{{labels}}} 2.0",
+        f'rejected_requests_total{{{labels},reason="queue-full"}} 1.0',
+        'work_estimated_seats_bucket{flow_schema="batch",le="1",priority_level="batch"} 5.0',
+        f"request_queue_length_after_enqueue_count{{{labels}}} 4.0",
+        f'request_wait_duration_seconds_count{{execute="true",{labels}}} 2.0',
     ):
-        assert line in metrics
+        assert f"apiserver_flowcontrol_{line}\n" in metrics.decode()
     slow.release.set()
     responses = await asyncio.gather(*first, *waiting, admin)
     assert [response.status for response in responses] == [200] * 5
