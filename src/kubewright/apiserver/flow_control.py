@@ -30,7 +30,6 @@ from .limits import too_many_requests
 from .work_estimate import ESTIMATED_VERBS, ONE_SEAT, Estimate, WorkEstimate
 
 if TYPE_CHECKING:
-
     from .authentication.user import User
     from .http.messages import HTTPRequest
     from .http.request_info import RequestInfo
