@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubewright.api.wire_messages import Messages, parse_message
-from kubewright.apiserver.encoding.protobuf import MAGIC, MAX_DEPTH, ProtobufCodec, ProtobufError
+from kubewright.apiserver.encoding.protobuf import (
+    MAGIC,
+    MAX_DEPTH,
+    ProtobufCodec,
+    ProtobufError,
+    builtin_codec,
+)
+from kubewright.apiserver.encoding.protobuf_writers import MessageWriters
 
 TABLE = {
     "t.v1.Thing": "1 metadata Meta!;2 spec Spec!;3 status Status!",
@@ -170,6 +177,12 @@ def test_depth_is_bounded() -> None:
         deep = {"child": deep}
     with pytest.raises(ProtobufError, match="nested more than"):
         CODEC.encode_message("t.v1.Spec", deep)
+    for depth, fits in ((MAX_DEPTH, True), (MAX_DEPTH + 1, False)):
+        deep = {}
+        for _ in range(depth):
+            deep = {"child": deep}
+        for encode in (CODEC.encode_message, CODEC.encode_message_checked):
+            assert isinstance(outcome(encode, "t.v1.Spec", deep), bytes) == fits
 
 
 @pytest.mark.parametrize(
@@ -191,6 +204,67 @@ def test_values_that_cannot_be_encoded(value: dict[str, Any], message: str) -> N
         CODEC.encode_message("t.v1.Spec", value)
 
 
+SAMPLES: dict[str, list[Any]] = {
+    "s": ["", "text ä", "x" * 200, None],
+    "i": [0, 300, -1, None],
+    "I": [1 << 40],
+    "b": [True, False],
+    "y": ["AAEC", ""],
+    "d": [1.5, 2, None],
+    "q": ["100m", 3, None],
+    "o": [8080, "http", None],
+    "t": ["2026-01-02T03:04:05Z", None],
+    "T": ["2026-01-02T03:04:05.678901Z"],
+    "D": ["1m30s", None],
+    "r": [{"a": [1, {"b": None}]}, None],
+}
+
+
+def sample(messages: Messages, type_: str, variant: int, depth: int = 0) -> Any:
+    """Return a value of a type: `variant` selects fields, scalars and the lengths of lists."""
+    if type_ in SAMPLES:
+        return SAMPLES[type_][variant % len(SAMPLES[type_])]
+    message = messages[type_]
+    value: dict[str, Any] = {}
+    for place, field in enumerate(message.fields):
+        if message.shape == "object" and (place + variant) % 5 == 4:
+            continue
+        if field.inline:
+            value |= sample(messages, field.type, variant, depth)
+            continue
+        if depth and field.type not in SAMPLES and message.shape == "object":
+            continue
+        inner = sample(messages, field.type, variant, depth + 1)
+        if field.label == "*":
+            inner = [inner] * (variant % 3)
+        elif field.label == "%":
+            inner = {f"k{number}": inner for number in reversed(range(variant % 3))}
+        value[field.name] = inner
+    if message.shape == "object":
+        return value
+    return value[""] if message.shape == "list" else value[str(1 + variant % len(message.fields))]
+
+
+def outcome(encode: Any, name: str, value: Any) -> Any:
+    try:
+        return encode(name, value)
+    except ProtobufError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("codec", [CODEC, builtin_codec()], ids=["table", "built-in kinds"])
+def test_messages_are_encoded_as_field_by_field(codec: ProtobufCodec) -> None:
+    messages = codec.messages
+    writers = MessageWriters(messages)
+    for name in messages:
+        for variant in range(6):
+            value = sample(messages, name, variant)
+            expected = outcome(codec.encode_message_checked, name, value)
+            assert outcome(codec.encode_message, name, value) == expected, (name, value)
+        complete = sample(messages, name, 0)
+        assert writers.encode(name, complete) == codec.encode_message_checked(name, complete), name
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=60))
 def test_random_bytes_are_decoded_or_rejected(data: bytes) -> None:
@@ -198,6 +272,7 @@ def test_random_bytes_are_decoded_or_rejected(data: bytes) -> None:
         value = CODEC.decode_message("t.v1.Spec", data)
     except ProtobufError:
         return
+    assert CODEC.encode_message("t.v1.Spec", value) == CODEC.encode_message_checked("t.v1.Spec", value)
     again = CODEC.decode_message("t.v1.Spec", CODEC.encode_message("t.v1.Spec", value))
     assert again == value or value.get("ratio") != value.get("ratio")
 

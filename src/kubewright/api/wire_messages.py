@@ -24,7 +24,7 @@ of its fields; these fields have no names in the line (`Field.name` is empty, or
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
 SCALARS: Final = frozenset("siIbydqotTDr")
@@ -91,6 +91,9 @@ class Messages:
 
     def __contains__(self, name: str) -> bool:
         return name in self._parsed or name in self._lines
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._lines, **self._parsed})
 
     def __getitem__(self, name: str) -> Message:
         """Return a message; raise `KeyError` if the table does not have it."""

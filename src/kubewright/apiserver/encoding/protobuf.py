@@ -15,7 +15,7 @@ from __future__ import annotations
 import binascii
 import struct
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -42,10 +42,10 @@ from .protobuf_wire import (
     utf8,
     varint,
 )
+from .protobuf_writers import MAX_DEPTH, MessageWriters
 
 MAGIC: Final = b"k8s\x00"
 CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
-MAX_DEPTH: Final = 128
 _VARINTS: Final = frozenset("iIb")
 _NUMBERS: Final = frozenset("iIbd")
 _OMITTED: Final[tuple[Any, ...]] = ("", 0, None, {})
@@ -58,6 +58,17 @@ Plain = dict[str, Any]
 def builtin_codec() -> ProtobufCodec:
     """Return the codec of all built-in kinds."""
     return ProtobufCodec(wire_messages(), message_name)
+
+
+_ENVELOPE_END: Final = put_bytes(3, b"") + put_bytes(4, b"")
+"""No content encoding and no content type."""
+
+
+@lru_cache(maxsize=1024)
+def _envelope_head(api_version: str, kind: str) -> bytes:
+    """Encode the envelope of a kind up to the length of the message."""
+    type_meta = put_bytes(1, api_version.encode()) + put_bytes(2, kind.encode())
+    return MAGIC + put_bytes(1, type_meta) + put_key(2, BYTES)
 
 
 def watch_frame(event: Plain) -> bytes:
@@ -97,8 +108,9 @@ class ProtobufCodec:
     """
 
     def __init__(self, messages: Messages, name_of: Callable[[str, str], str | None]) -> None:
-        self._messages = messages
+        self.messages = messages
         self._name_of = name_of
+        self._writers = MessageWriters(messages)
         self._decodings: dict[str, _Decoding] = {}
         self._custom: dict[tuple[str, str], str] = {}
 
@@ -109,7 +121,7 @@ class ProtobufCodec:
         """
         if self._name_of(api_version, kind) is not None:
             raise ValueError(f"{api_version}, Kind={kind} is a built-in kind")
-        self._messages.add(lines)
+        self.messages.add(lines)
         name = next(iter(lines))
         self._custom[api_version, kind] = name
         self._custom[api_version, list_kind] = f"{name}List"
@@ -121,9 +133,8 @@ class ProtobufCodec:
     def encode(self, obj: Plain) -> bytes:
         """Encode an object with `apiVersion` and `kind`."""
         api_version, kind = obj.get("apiVersion", ""), obj.get("kind", "")
-        type_meta = put_bytes(1, api_version.encode()) + put_bytes(2, kind.encode())
         raw = self.encode_message(self._message_of(api_version, kind), obj)
-        return MAGIC + put_bytes(1, type_meta) + put_bytes(2, raw) + put_bytes(3, b"") + put_bytes(4, b"")
+        return b"".join((_envelope_head(api_version, kind), put_varint(len(raw)), raw, _ENVELOPE_END))
 
     def encode_list_part(self, api_version: str, kind: str, obj: Plain) -> bytes:
         """Encode a list object, or a part of one, without the envelope."""
@@ -131,10 +142,8 @@ class ProtobufCodec:
 
     def join_list(self, api_version: str, kind: str, parts: list[bytes]) -> list[bytes | memoryview]:
         """Return the encoded list of parts (`encode_list_part`), in pieces."""
-        type_meta = put_bytes(1, api_version.encode()) + put_bytes(2, kind.encode())
         size = sum(map(len, parts))
-        head = MAGIC + put_bytes(1, type_meta) + put_key(2, BYTES) + put_varint(size)
-        return [head, *parts, put_bytes(3, b"") + put_bytes(4, b"")]
+        return [_envelope_head(api_version, kind) + put_varint(size), *parts, _ENVELOPE_END]
 
     def decode_message(self, name: str, data: bytes) -> Any:
         """Decode one message without an envelope."""
@@ -142,11 +151,18 @@ class ProtobufCodec:
 
     def encode_message(self, name: str, value: Any) -> bytes:
         """Encode one message without an envelope."""
+        try:
+            return self._writers.encode(name, value)
+        except Exception:  # an object that does not fit, most likely
+            return self.encode_message_checked(name, value)
+
+    def encode_message_checked(self, name: str, value: Any) -> bytes:
+        """Encode one message field by field: the same bytes as `encode_message`, or the `ProtobufError`."""
         return self._write_message(name, value, "", 0)
 
     def _message_of(self, api_version: str, kind: str) -> str:
         name = self._custom.get((api_version, kind)) or self._name_of(api_version, kind)
-        if name is None or name not in self._messages:
+        if name is None or name not in self.messages:
             raise ProtobufError(f"{api_version}, Kind={kind} has no protobuf form; send it as JSON")
         return name
 
@@ -182,7 +198,7 @@ class ProtobufCodec:
     def _decoding(self, name: str) -> _Decoding:
         found = self._decodings.get(name)
         if found is None:
-            found = self._decodings[name] = _Decoding(self._messages[name])
+            found = self._decodings[name] = _Decoding(self.messages[name])
         return found
 
     def _read_message(self, name: str, data: bytes, at: int, end: int, depth: int) -> Any:
@@ -281,7 +297,7 @@ class ProtobufCodec:
     def _write_message(self, name: str, value: Any, path: str, depth: int) -> bytes:
         if depth > MAX_DEPTH:
             raise ProtobufError(f"nested more than {MAX_DEPTH} deep")
-        message = self._messages[name]
+        message = self.messages[name]
         if message.shape == "list":
             value = {"": value}
         elif message.shape == "union":
@@ -299,7 +315,7 @@ class ProtobufCodec:
         used: set[str] = set()
         for field in message.fields:
             if field.inline:
-                inner, names = self._write_fields(self._messages[field.type], value, path, depth)
+                inner, names = self._write_fields(self.messages[field.type], value, path, depth)
                 out.append(put_bytes(field.number, inner))
                 used |= names
                 continue

@@ -19,7 +19,11 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _MASK64: Final = (1 << 64) - 1
 _NEGATIVE: Final = 1 << 63
-_SMALL: Final = tuple(bytes((value,)) for value in range(0x80))
+_SMALL: Final = (
+    *(bytes((value,)) for value in range(0x80)),
+    *(bytes((value & 0x7F | 0x80, value >> 7)) for value in range(0x80, 0x400)),
+)
+"""Varints of small numbers: most lengths."""
 _MAX_SECONDS: Final = 253_402_300_799
 _MIN_SECONDS: Final = -62_135_596_800
 
@@ -169,7 +173,7 @@ def put_key(number: int, wire_type: int) -> bytes:
 
 def put_varint(value: int) -> bytes:
     """Encode a varint; a negative number takes ten bytes."""
-    if 0 <= value < 0x80:
+    if 0 <= value < 0x400:
         return _SMALL[value]
     value &= _MASK64
     out = bytearray()

@@ -5,8 +5,9 @@ An object is stored as JSON in the storage version and begins with a constant
     {"apiVersion":"example.com/v1","kind":"Widget","metadata":{
 
 without a resourceVersion, which is the revision of the write. As plain JSON in the storage version, an object
-is served by inserting that field; nothing is decoded. Every other form (another version, a Table, metadata
-only, YAML) is decoded and encoded once per event, for all watchers of that form.
+is served by inserting that field; nothing is decoded. PartialObjectMetadata is cut out of the stored bytes
+unless a conversion may change it. Every other form (another version, a Table, YAML) is decoded and encoded
+once per event, for all watchers of that form.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from kubewright.api.errors import APIError, InternalError
 from kubewright.api.gvk import GroupVersion
+from kubewright.apiserver.conversion import NoConversion
 from kubewright.apiserver.http.messages import Pieces
 from kubewright.apiserver.object_schema import prune, upgrade_stored
 from kubewright.storage.contract import KeyValue
@@ -34,6 +36,22 @@ if TYPE_CHECKING:
 
 _decode = msgspec.json.Decoder().decode
 _LAST = ("apiVersion", "kind", "metadata")
+
+
+class _RawMetadata(msgspec.Struct, gc=False):
+    """A stored object of which only the bytes of its metadata are read."""
+
+    metadata: msgspec.Raw
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    """A stored object of which only the metadata is decoded."""
+
+    metadata: dict[str, Any]
+
+
+_find_metadata = msgspec.json.Decoder(_RawMetadata).decode
+_decode_metadata = msgspec.json.Decoder(_Metadata).decode
 
 
 SLICE = 200
@@ -90,8 +108,8 @@ def _head(api_version: str, kind: str) -> bytes:
 class Representation:
     """One form of a resource: a version, and whole objects, Tables or metadata only.
 
-    `direct` representations are spliced. `awaits` ones may need an async conversion: objects that were
-    written before the storage version changed are converted even if the storage version is requested.
+    Events of `direct` representations are spliced. `awaits` ones may need an async conversion: objects that
+    were written before the storage version changed are converted even if the storage version is requested.
     """
 
     def __init__(
@@ -113,7 +131,11 @@ class Representation:
         self.awaits = len(resource.versions) > 1 and inspect.iscoroutinefunction(
             getattr(resource.converter, "convert", None)
         )
-        self.direct = not self.transform and not self.converts and self.media == JSON
+        self._cuts_metadata = self.transform == "PartialObjectMetadata" and (
+            not self.converts or isinstance(resource.converter, NoConversion)
+        )
+        self._splices = self._cuts_metadata or not (self.transform or self.converts)
+        self.direct = self._splices and self.media == JSON
         self.api_version = str(GroupVersion(resource.group, version.name))
         self.list_field = "rows" if self.transform == "Table" else "items"
         """The field of a list that has the objects; it is the last one."""
@@ -121,6 +143,7 @@ class Representation:
         self.sorts = self._table is not None and self._table.order is not None
         """Whether the objects of a list have to be sorted."""
         self._hidden_annotation = resource.strategy.table_hidden_annotation if self.transform else ""
+        self._partial_head = encode(partial_object_metadata({}, self.transform_version))[:-3]
         self._prefix = codec.prefix
         self._cut = len(codec.prefix)
         self._item_prefix = codec.prefix if resource.custom else b'{"metadata":{'
@@ -128,9 +151,20 @@ class Representation:
     def splice(self, value: bytes, revision: int) -> bytes | None:
         """Return the object as JSON without decoding it; `None` if it has to be decoded."""
         if value.startswith(self._prefix) and revision > self.resource.schema_revision:
+            if self._cuts_metadata:
+                return self._splice_metadata(value, revision)
             cut = self._cut
             return b'%b"resourceVersion":"%d",%b' % (value[:cut], revision, value[cut:])
         return None
+
+    def _splice_metadata(self, value: bytes, revision: int) -> bytes | None:
+        try:
+            metadata = bytes(_find_metadata(value).metadata)
+        except msgspec.DecodeError:
+            return None
+        if len(metadata) == 2 or (self._hidden_annotation and self._hidden_annotation.encode() in metadata):
+            return None
+        return b'%b%b,"resourceVersion":"%d"}}' % (self._partial_head, metadata[:-1], revision)
 
     def objects(self, items: Sequence[tuple[bytes, int]]) -> list[Object]:
         """Decode objects in this version; not for representations with `awaits`."""
@@ -174,6 +208,18 @@ class Representation:
         return self.resource.converter.convert(objects, source, self.version.name)
 
     def _stored(self, value: bytes, revision: int) -> Object:
+        if (
+            self._cuts_metadata
+            and value.startswith(self._prefix)
+            and revision > self.resource.schema_revision
+        ):
+            try:
+                metadata = _decode_metadata(value).metadata
+            except msgspec.DecodeError:
+                pass
+            else:
+                metadata["resourceVersion"] = str(revision)
+                return {"apiVersion": self.api_version, "kind": self.resource.kind, "metadata": metadata}
         obj = self.codec.unpack(value, revision)
         if revision <= self.resource.schema_revision:
             version = self.resource.version(obj["apiVersion"].rpartition("/")[2])
@@ -200,17 +246,18 @@ class Representation:
         return encode(obj)
 
     async def one(self, value: bytes, revision: int) -> bytes:
-        """Encode one stored object in this form."""
-        if self.direct:
+        """Encode one stored object in this form, as JSON."""
+        if self._splices:
             spliced = self.splice(value, revision)
             if spliced is not None:
                 return spliced
         return self.dump((await self.objects_async([(value, revision)]))[0])
 
     async def many(self, items: Sequence[KeyValue], metadata: Object) -> bytes | Pieces:
-        """Encode a list of stored objects in this form."""
-        if self.direct:
-            pieces = await self._joined(items, metadata)
+        """Encode a list of stored objects in this form, as JSON."""
+        if self._splices:
+            join = self._join_metadata if self._cuts_metadata else self._joined
+            pieces = await join(items, metadata)
             if pieces is not None:
                 return pieces
         if self.sorts or not items:
@@ -232,8 +279,33 @@ class Representation:
             start, end = whole.index(field) + len(field), whole.rindex(b"]")
             pieces.append(whole[:start] if not pieces else b",")
             pieces.append(memoryview(whole)[start:end])
-        pieces.append(whole[end:])
+        pieces.append(whole[end:] + b"\n")
         return pieces
+
+    async def _join_metadata(self, items: Sequence[KeyValue], metadata: Object) -> Pieces | None:
+        """Return a list of the metadata of stored objects; `None` if some objects have to be decoded."""
+        pieces: Pieces = []
+        for part in in_slices(items, _JOIN_SLICE):
+            if pieces:
+                await asyncio.sleep(0)
+            spliced = [self.splice(item.value, item.mod_revision) for item in part]
+            if None in spliced:
+                return None
+            pieces.append(b"," if pieces else self._partial_list(None, metadata)[:-5] + b"[")
+            pieces.append(b",".join(cast("list[bytes]", spliced)))
+        if pieces:
+            pieces.append(b"]}\n")
+        return pieces or None
+
+    def _partial_list(self, items: list[Object] | None, metadata: Object) -> bytes:
+        return encode(
+            {
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": f"meta.k8s.io/{self.transform_version}",
+                "metadata": metadata,
+                "items": items,
+            }
+        )
 
     def dump_list(self, objects: list[Object], metadata: Object) -> bytes:
         """Encode a list of decoded objects of this version."""
@@ -241,16 +313,7 @@ class Representation:
         if self._table is not None:
             return encode(self._table.table(objects, metadata, self.transform_version))
         if self.transform:
-            group_version = f"meta.k8s.io/{self.transform_version}"
-            rows = [self._partial(obj) for obj in objects]
-            return encode(
-                {
-                    "kind": "PartialObjectMetadataList",
-                    "apiVersion": group_version,
-                    "metadata": metadata,
-                    "items": rows or None,
-                }
-            )
+            return self._partial_list([self._partial(obj) for obj in objects] or None, metadata)
         if not resource.custom:
             objects = [{key: value for key, value in obj.items() if key not in _LAST[:2]} for obj in objects]
         return encode(
