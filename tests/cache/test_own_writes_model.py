@@ -194,7 +194,7 @@ class OwnWrites(RuleBasedStateMachine):
             if self.matches(obj)
         }
         assert {key.name: entry.revision for key, entry in self.informer.store.entries()} == wanted
-        assert not self.informer._floors
+        assert not self.informer.own_writes.floors
 
 
 class OwnWritesWithSelector(OwnWrites):

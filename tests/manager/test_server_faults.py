@@ -12,7 +12,7 @@ import pytest
 
 from kubewright.api import CustomResource, ObjectMeta, Spec, Status, resource
 from kubewright.apiserver.in_process import InProcessTransport
-from kubewright.cache import informer as informer_module
+from kubewright.cache import own_writes as own_writes_module
 from kubewright.client import APIRequest, APIResponse, CallNext, Client, ResponseStream, merge_patch
 from kubewright.controller.failures import WorkerStopped
 from kubewright.controlplane import ControlPlane
@@ -103,7 +103,7 @@ def huge_version(body: dict[str, Any]) -> None:
 async def test_wrong_response_to_a_write(
     plane: ControlPlane, change: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(informer_module, "UNDELIVERED_SECONDS", 0.05)
+    monkeypatch.setattr(own_writes_module, "UNDELIVERED_SECONDS", 0.05)
     client = Client.from_transport(InProcessTransport(plane.server))
     wrong = WrongResponses()
     await install_definitions(client, [Crate])

@@ -6,11 +6,9 @@ each change, in order. Responses to writes of this client are stored as well, as
 newer and is ignored. Revisions decide which version is newer, so the order of response and event does not
 matter.
 
-A response can have a revision that the watch never reaches, because of a faulty server or proxy. After
-`UNDELIVERED_SECONDS` the informer discards all revisions and lists again.
-
 Where a response only shows that an object has changed (`expect_version`, `expect_change`), readers wait for
-the watch (`wait_for_pending_writes`).
+the watch (`wait_for_pending_writes`). `own_writes` has what is known of writes before the watch delivers
+them; if it never does, the informer discards all revisions and lists again.
 
 A metadata informer becomes one of full objects when those are needed (`upgrade`): it keeps its handlers and
 its entries, and the bytes are replaced without calling handlers.
@@ -21,10 +19,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from kubewright.api.codec import ObjectHeader, decoder
 from kubewright.api.errors import Expired
@@ -33,34 +29,17 @@ from kubewright.api.label_selectors import Selector
 from kubewright.client.backoff import Backoff
 from kubewright.client.listwatch.raw import RawEvent
 
+from .own_writes import OwnWrites, SeenNames
 from .reflector import ListerWatcher, Reflector
 from .store import MemoryEntry, ObjectChange, ObjectKey, Store, metadata_only_bytes, strip_managed_fields
 
 logger = logging.getLogger(__name__)
 
-_MAX_OWN_WRITES = 4096
-
 ResourceEventHandler = Callable[[ObjectChange], None]
 """Called synchronously for each change, in order. It must be fast: put the key in a queue."""
 Transform = Callable[[bytes, ObjectHeader], bytes]
 """Changes the bytes of an object before it is stored; removing unused fields saves memory."""
-SeenNames = dict[str, set[str]]
-"""Names by namespace. The strings are those of the store: keys of their own would double its memory peak."""
-
-MAX_UNSEEN_DELETIONS = 1024
-UNDELIVERED_SECONDS = 30.0
-"""How long the watch may take to deliver a write of this client while it delivers other changes."""
-
 _decode_header = decoder(ObjectHeader).decode
-
-
-class _Expectation(NamedTuple):
-    """A version of an object that the watch has yet to deliver."""
-
-    revision: int
-    resource_version: str
-    by_progress: bool
-    """Whether it is met once the watch as a whole has reached the revision."""
 
 
 class Informer:
@@ -84,8 +63,7 @@ class Informer:
         self.metadata_only = metadata_only
         self.labels = labels
         self.filtered_by_fields = filtered_by_fields
-        self.own_writes: dict[int, None] = {}
-        """Revisions of the last writes of this process."""
+        self.own_writes = OwnWrites(self.revision)
         self.store = Store() if store is None else store
         self._transform = transform
         self._rng = rng
@@ -94,14 +72,6 @@ class Informer:
         self._reflectors = self._create_reflectors(sources)
         self._tasks: list[asyncio.Task[None]] = []
         self._upgrading = False
-        self._deleted: dict[str, tuple[ObjectKey, int | None]] = {}
-        """Deletions by this client that the watch has not delivered: uid to key and last known revision."""
-        self._unseen_deletions: deque[str] = deque()
-        self._floors: dict[ObjectKey, int] = {}
-        """Removed objects: versions up to this revision must not be stored again."""
-        self._expected: dict[ObjectKey, _Expectation] = {}
-        self._undelivered: dict[tuple[str, int], float] = {}
-        """Writes of this client that the watch has not delivered: namespace and revision to time."""
         self._progress: asyncio.Event | None = None
 
     def _create_reflectors(self, sources: Mapping[str, ListerWatcher]) -> list[_NamespaceReflector]:
@@ -224,11 +194,7 @@ class Informer:
 
     def has_pending_writes(self, namespace: str | None = None, name: str | None = None) -> bool:
         """Whether the watch has yet to deliver writes of this client to an object or namespace."""
-        if not self._expected:
-            return False
-        if name is not None:
-            return ObjectKey(namespace or "", name) in self._expected
-        return not namespace or any(key.namespace == namespace for key in self._expected)
+        return self.own_writes.has_pending(namespace, name)
 
     async def wait_for_pending_writes(self, namespace: str | None = None, name: str | None = None) -> None:
         """Wait until the watch has delivered the writes of this client."""
@@ -256,13 +222,11 @@ class Informer:
             return True
         if not revision:
             return False
-        self.own_writes[revision] = None
-        if len(self.own_writes) > _MAX_OWN_WRITES:
-            del self.own_writes[next(iter(self.own_writes))]
+        self.own_writes.add_revision(revision)
         if revision <= self.revision(key.namespace):
             return True
         if not self.filtered:
-            self._undelivered[key.namespace, revision] = time.monotonic()
+            self.own_writes.require_delivery(key.namespace, revision)
         if self.filtered_by_fields:
             return False
         if not self._is_storable(header):
@@ -270,7 +234,7 @@ class Informer:
         if self.labels is not None and not self.labels.matches(meta.labels or {}):
             known = self.store.get(key)
             if known is None or known.revision < revision:
-                self._raise_floor(key, revision)
+                self.own_writes.raise_floor(key, revision)
                 self._remove(key, revision)
         else:
             self._put(key, metadata_only_bytes(raw) if self.metadata_only else raw, header, revision)
@@ -287,28 +251,15 @@ class Informer:
         """Remove an object that the server has deleted for this client."""
         entry = self.store.get(key)
         if entry is not None and (not uid or entry.uid == uid):
-            self._remember_deletion(entry.uid, key, None if self.filtered else entry.revision)
-            self._raise_floor(key, entry.revision)
+            self.own_writes.add_deletion(entry.uid, key, None if self.filtered else entry.revision)
+            self.own_writes.raise_floor(key, entry.revision)
             self.store.pop(key)
             self._dispatch(ObjectChange(key, entry, None))
             return
         if uid and self.covers(key.namespace):
-            self._remember_deletion(uid, key, None)
+            self.own_writes.add_deletion(uid, key, None)
         if entry is not None:
             self.expect_change(key, entry.revision)
-
-    def _remember_deletion(self, uid: str, key: ObjectKey, revision: int | None) -> None:
-        """Prevent a delayed watch from storing a deleted object again.
-
-        The watch will deliver the deletion of an object that was stored. For one that was not, it may have
-        done so already, or may still deliver its creation; and with a selector, objects can leave the watch
-        several times. Of those, only the last deletions are remembered.
-        """
-        self._deleted[uid] = (key, revision)
-        if revision is None:
-            self._unseen_deletions.append(uid)
-            if len(self._unseen_deletions) > MAX_UNSEEN_DELETIONS:
-                self._deleted.pop(self._unseen_deletions.popleft(), None)
 
     def expect_version(self, key: ObjectKey, resource_version: str) -> None:
         """An object has this version now; readers wait for its content."""
@@ -319,44 +270,44 @@ class Informer:
         entry = self.store.get(key)
         if revision and entry is not None and entry.revision >= revision:
             return
-        self._expected[key] = _Expectation(revision, resource_version, by_progress=bool(revision))
+        self.own_writes.expect(key, revision, resource_version)
         if revision and not self.filtered:
-            self._undelivered[key.namespace, revision] = time.monotonic()
+            self.own_writes.require_delivery(key.namespace, revision)
 
     def expect_change(self, key: ObjectKey, revision: int = 0) -> None:
         """An object is newer than this revision, or exists (0); readers wait for its content."""
         entry = self.store.get(key)
         known = 0 if entry is None else entry.revision
         if self.covers(key.namespace) and known <= revision:
-            self._expected[key] = _Expectation(revision + 1, "", by_progress=False)
+            self.own_writes.expect(key, revision + 1)
 
     def discard_expectation(self, key: ObjectKey) -> None:
         """Stop waiting for an object, because it was read from the server."""
-        self._expected.pop(key, None)
+        self.own_writes.expected.pop(key, None)
 
     # Changes from the reflectors
 
     def _put(
         self, key: ObjectKey, raw: bytes, header: ObjectHeader, revision: int, initial: bool = False
     ) -> None:
-        known = self.store.get(key)
+        known, writes = self.store.get(key), self.own_writes
         uid = header.metadata.uid or ""
         if revision:
             if known is not None and known.revision >= revision:
                 if self._upgrading and known.revision == revision:
                     self.store.put(key, MemoryEntry(self._transformed(raw, header), revision, uid))
                 return
-            if self._floors and self._floors.get(key, 0) >= revision:
+            if writes.floors and writes.floors.get(key, 0) >= revision:
                 return
-        if self._deleted and uid in self._deleted:
+        if writes.deleted and uid in writes.deleted:
             # Deleted already; it existed at this revision, so older versions must not be stored either.
-            self._raise_floor(key, revision)
+            writes.raise_floor(key, revision)
             if known is not None and known.uid != uid:
                 self._remove(key, revision)
             return
         entry = MemoryEntry(self._transformed(raw, header), revision, uid)
         self.store.put(key, entry)
-        if self._expected:
+        if writes.expected:
             self._meet_expectation(key, revision, header.metadata.resource_version or "")
         self._dispatch(ObjectChange(key, known, entry, initial))
 
@@ -372,29 +323,18 @@ class Informer:
 
     def _remove(self, key: ObjectKey, revision: int, uid: str = "") -> None:
         if uid and not self.filtered:
-            self._deleted.pop(uid, None)
+            self.own_writes.deleted.pop(uid, None)
         known = self.store.get(key)
         if known is None or (revision and known.revision > revision):
             return
-        self._raise_floor(key, max(revision, known.revision))
+        self.own_writes.raise_floor(key, max(revision, known.revision))
         self.store.pop(key)
-        if self._expected:
+        if self.own_writes.expected:
             self._meet_expectation(key, revision, "")
         self._dispatch(ObjectChange(key, known, None))
 
-    def _raise_floor(self, key: ObjectKey, revision: int) -> None:
-        """Reject older versions of a removed object from a delayed watch or response."""
-        if revision > self.revision(key.namespace):
-            self._floors[key] = max(revision, self._floors.get(key, 0))
-
     def _meet_expectation(self, key: ObjectKey, revision: int, resource_version: str) -> None:
-        expected = self._expected.get(key)
-        if expected is not None and (
-            revision >= expected.revision
-            if expected.revision
-            else resource_version == expected.resource_version
-        ):
-            del self._expected[key]
+        if self.own_writes.meet_expectation(key, revision, resource_version):
             self._notify_waiters()
 
     def _dispatch(self, change: ObjectChange) -> None:
@@ -416,51 +356,16 @@ class Informer:
             self._progress = None
 
     def _on_progress(self) -> None:
-        if self._floors:
-            for key in [key for key, floor in self._floors.items() if floor <= self.revision(key.namespace)]:
-                del self._floors[key]
-        if self._expected:
-            met = [
-                key
-                for key, each in self._expected.items()
-                if each.by_progress and each.revision <= self.revision(key.namespace)
-            ]
-            for key in met:
-                del self._expected[key]
+        self.own_writes.discard_delivered()
         if self._upgrading and self.has_synced:
             self._upgrading = False
         self._notify_waiters()
-
-    def _has_lost_write(self, namespace: str) -> bool:
-        """Whether the watch of a namespace, or of all, has not delivered a write for too long."""
-        latest = time.monotonic() - UNDELIVERED_SECONDS
-        for key, written in list(self._undelivered.items()):
-            if key[1] <= self.revision(key[0]):
-                del self._undelivered[key]
-            elif namespace in ("", key[0]) and written < latest:
-                return True
-        return False
-
-    def _forget_deletions(self, seen: SeenNames, namespace: str, revision: int) -> None:
-        """Forget deletions that a complete state of this revision confirms."""
-        for uid, (key, known) in list(self._deleted.items()):
-            if (
-                namespace in ("", key.namespace)
-                and key.name not in seen.get(key.namespace, ())
-                and known is not None
-                and known <= revision
-            ):
-                del self._deleted[uid]
 
     def _forget_revisions(self, namespace: str) -> None:
         """Reset all revisions: the server has started a new history, nothing can be compared with it."""
         for key, entry in self.store.snapshot(namespace or None):
             self.store.put(key, MemoryEntry(entry.raw, 0, entry.uid))
-        self._deleted.clear()
-        self._unseen_deletions.clear()
-        self._floors.clear()
-        self._expected.clear()
-        self._undelivered.clear()
+        self.own_writes.clear()
 
 
 class _NamespaceReflector:
@@ -512,8 +417,8 @@ class _NamespaceReflector:
         for key, _ in informer.store.snapshot(self.namespace or None):
             if key.name not in seen.get(key.namespace, ()):
                 informer._remove(key, revision)
-        if informer._deleted:
-            informer._forget_deletions(seen, self.namespace, revision)
+        if informer.own_writes.deleted:
+            informer.own_writes.confirm_deletions(seen, self.namespace, revision)
         self.progress(resource_version)
         return True
 
@@ -536,7 +441,7 @@ class _NamespaceReflector:
         self.revision = max(self.revision, _number(resource_version))
         informer = self._informer
         informer._on_progress()
-        if informer._undelivered and informer._has_lost_write(self.namespace):
+        if informer.own_writes.undelivered and informer.own_writes.has_lost_write(self.namespace):
             informer._forget_revisions(self.namespace)
             self.revision = 0
             raise Expired("the watch has not delivered a write of this client")

@@ -186,7 +186,7 @@ class KindSource(Generic[R]):
             trigger: Trigger = "watch"
             if self._replaying or _is_unchanged(change):
                 priority, trigger = LOW_PRIORITY, "list" if self._replaying else "resync"
-            own_writes = self._informer.own_writes if self._informer is not None else None
+            own_writes = self._informer.own_writes.revisions if self._informer is not None else None
             causes = (Cause(trigger, self._kind_name, change, own_writes),)
             if inspect.isawaitable(requests):
                 self._enqueue_async(requests, priority, causes)
