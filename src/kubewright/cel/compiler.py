@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from kubewright.cel import calls, loops
+from kubewright.cel import calls, loops, special_forms
 from kubewright.cel.ast import (
     Call,
     Comprehension,
@@ -96,7 +96,7 @@ class Compiler:
             return self._select(expr)
         if isinstance(expr, Call):
             if expr.function == "_[_]" and not is_optional(expr.args[0].type):
-                return calls.index(self, expr)
+                return special_forms.index(self, expr)
             return calls.call(self, expr), False
         if isinstance(expr, Literal):
             return constant(expr.value), False
