@@ -13,7 +13,8 @@ from kubewright.api.apps.v1 import Deployment
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.api.errors import Conflict
 from kubewright.client import Client, is_deleted, merge_patch
-from kubewright.client.applyset import CRD, PART_OF_LABEL, ApplySet, ApplySetError, apply_set_id
+from kubewright.client.applyset import ApplySet
+from kubewright.client.applyset_inventory import CRD, PART_OF_LABEL, ApplySetError, apply_set_id
 from kubewright.client.readiness import Readiness
 
 NAMESPACE = "set-system"

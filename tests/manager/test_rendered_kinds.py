@@ -17,7 +17,7 @@ from kubewright.api.declarations import Rbac
 from kubewright.api.markers import ListMap
 from kubewright.api.rbac.v1 import ClusterRole
 from kubewright.client import condition, exists, field_is, is_deleted, merge_patch
-from kubewright.client.applyset import KINDS_ANNOTATION, NAMESPACES_ANNOTATION
+from kubewright.client.applyset_inventory import KINDS_ANNOTATION, NAMESPACES_ANNOTATION
 from kubewright.testing.operators import run_operator
 from kubewright.testing.permissions import PermissionRecorder
 

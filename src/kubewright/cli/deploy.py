@@ -53,7 +53,7 @@ def deploy_command(
     waits = wait and not dry_run
 
     async def main(client: Client) -> None:
-        from kubewright.client.applyset import ApplySetError
+        from kubewright.client.applyset_inventory import ApplySetError
 
         await require_kinds(client, objects)
         apply_set = deployment.apply_set(client)

@@ -33,7 +33,7 @@ def install_command(
     report = ChangeReport(deployment, output=output, dry_run=dry_run)
 
     async def main(client: Client) -> None:
-        from kubewright.client.applyset import CRD
+        from kubewright.client.applyset_inventory import CRD
 
         apply_set = deployment.apply_set(client)
         await report.consume(

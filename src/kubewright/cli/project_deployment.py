@@ -157,7 +157,7 @@ def run_on_cluster(
     """Connect to a cluster and run a function; expected errors become one line."""
     from kubewright.api.errors import APIError, Conflict
     from kubewright.client import Client, load_config
-    from kubewright.client.applyset import ApplySetError
+    from kubewright.client.applyset_inventory import ApplySetError
     from kubewright.client.errors import ConfigError, ConnectionFailed, NoKindMatch
 
     async def connect() -> None:

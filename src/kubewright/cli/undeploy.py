@@ -10,7 +10,7 @@ from .project_deployment import ChangeReport, ProjectDeployment, cluster_options
 
 if TYPE_CHECKING:
     from kubewright.client import Client
-    from kubewright.client.applyset import SetMember
+    from kubewright.client.applyset_inventory import SetMember
 
 
 @click.command("undeploy")
@@ -37,7 +37,7 @@ def undeploy_command(
     messages: list[str] = []
 
     async def main(client: Client) -> None:
-        from kubewright.client.applyset import CRD
+        from kubewright.client.applyset_inventory import CRD
 
         apply_set, namespace = deployment.apply_set(client), deployment.namespace
         members = await apply_set.members()

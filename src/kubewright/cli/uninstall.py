@@ -33,7 +33,7 @@ def uninstall_command(
     kept: list[str] = []
 
     async def main(client: Client) -> None:
-        from kubewright.client.applyset import CRD
+        from kubewright.client.applyset_inventory import CRD
 
         changes = await report.consume(
             deployment.apply_set(client).delete(

@@ -1,6 +1,6 @@
 from .applyset import AppliedChange as AppliedChange
 from .applyset import ApplySet as ApplySet
-from .applyset import ApplySetError as ApplySetError
+from .applyset_inventory import ApplySetError as ApplySetError
 from .arguments import ApplyArguments as ApplyArguments
 from .arguments import DeleteArguments as DeleteArguments
 from .arguments import FieldValidation as FieldValidation

@@ -5,10 +5,8 @@
         print(change)                              # deployment.apps/shop-controller-manager configured
     await shop.wait_until_ready(timeout=120)
 
-The inventory follows the ApplySet specification (KEP-3659), as `kubectl apply --prune --applyset` does: the
-parent, a ConfigMap, has the label `applyset.kubernetes.io/id` and annotations with the kinds and namespaces
-of the members; each member has the label `applyset.kubernetes.io/part-of`. Tools that implement the
-specification can list the members; they do not change sets of other tools.
+The inventory, a ConfigMap, follows the ApplySet specification of kubectl (see `applyset_inventory`). Tools
+that implement the specification can list the members; they do not change sets of other tools.
 
 Permissions: get, patch and list of all kinds of the set and of ConfigMaps in the namespace of the parent;
 delete to prune.
@@ -17,13 +15,10 @@ delete to prune.
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kubewright.api.apply_order import NAMESPACES, in_apply_order, phase_of
 from kubewright.api.errors import APIError, Conflict, NotFound
@@ -32,6 +27,7 @@ from kubewright.api.meta import Preconditions
 from kubewright.api.objects import copy_value
 from kubewright.api.unstructured import Unstructured
 
+from .applyset_inventory import CRD, PART_OF_LABEL, ApplySetError, ApplySetParent, Inventory, SetMember
 from .errors import NoKindMatch
 from .kind_types import metadata_of
 from .readiness import Readiness, readiness_of
@@ -40,23 +36,11 @@ from .wait import condition, is_deleted
 if TYPE_CHECKING:
     from .client import Client
 
-ID_LABEL: Final = "applyset.kubernetes.io/id"
-PART_OF_LABEL: Final = "applyset.kubernetes.io/part-of"
-TOOLING_ANNOTATION: Final = "applyset.kubernetes.io/tooling"
-KINDS_ANNOTATION: Final = "applyset.kubernetes.io/contains-group-kinds"
-NAMESPACES_ANNOTATION: Final = "applyset.kubernetes.io/additional-namespaces"
-
-CRD: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 CRD_TIMEOUT: Final = 30.0
 DELETION_TIMEOUT: Final = 60.0
-_PARENT: Final = GroupVersionKind("", "v1", "ConfigMap")
 _VOLATILE: Final = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink")
 
 Action = Literal["created", "configured", "unchanged", "deleted", "kept"]
-
-
-class ApplySetError(Exception):
-    """A set cannot be applied or deleted; the message is one line with the object and the reason."""
 
 
 @dataclass(frozen=True)
@@ -84,29 +68,6 @@ class AppliedChange:
         return f"{self.reference} {self.action}{f' ({self.reason})' if self.reason else ''}"
 
 
-class SetMember(NamedTuple):
-    """Reference to a stored object of a set."""
-
-    gvk: GroupVersionKind
-    name: str
-    namespace: str
-    uid: str
-    labels: Mapping[str, str] = MappingProxyType({})
-    annotations: Mapping[str, str] = MappingProxyType({})
-
-
-@dataclass(frozen=True)
-class _Inventory:
-    kinds: frozenset[GroupKind] = frozenset()
-    namespaces: frozenset[str] = frozenset()
-
-
-def apply_set_id(name: str, *, namespace: str, kind: GroupKind = _PARENT.group_kind) -> str:
-    """Return the value of the labels for a set with this parent."""
-    digest = hashlib.sha256(f"{name}.{namespace}.{kind.kind}.{kind.group}".encode()).digest()
-    return f"applyset-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}-v1"
-
-
 class ApplySet:
     """A set of objects whose inventory is a ConfigMap."""
 
@@ -125,8 +86,8 @@ class ApplySet:
         self.client = client.with_field_owner(field_owner)
         self.name = name
         self.namespace = namespace
-        self.id = apply_set_id(name, namespace=namespace)
-        self._tooling = tooling
+        self._parent = ApplySetParent(self.client, name, namespace, tooling)
+        self.id = self._parent.id
         self._replaced_owners = frozenset(replaced_owners)
         self._applied: list[Unstructured] = []
 
@@ -149,18 +110,18 @@ class ApplySet:
         are pruned: `objects` is then a part of the set. With `dry_run` nothing is stored.
         """
         wanted = [self._labelled(each) for each in in_apply_order(objects)]
-        before = await self._read_inventory()
-        target = _Inventory(
+        before = await self._parent.read()
+        target = Inventory(
             frozenset(_group_kind(each) for each in wanted),
             frozenset(filter(None, (each["metadata"].get("namespace") for each in wanted))),
         )
-        superset = _Inventory(before.kinds | target.kinds, before.namespaces | target.namespaces)
+        superset = Inventory(before.kinds | target.kinds, before.namespaces | target.namespaces)
         self._applied = []
         recorded = dry_run
         for number, manifest in enumerate(wanted):
             # The namespace of the parent can be a member, so that it must be applied before the parent.
             if not recorded and phase_of(manifest["apiVersion"], manifest["kind"]) > NAMESPACES:
-                await self._write_inventory(superset)
+                await self._parent.write(superset)
                 recorded = True
             try:
                 change = await self._apply(manifest, force=force, dry_run=dry_run)
@@ -177,13 +138,13 @@ class ApplySet:
             self._applied.append(applied)
             yield change
         if not recorded:
-            await self._write_inventory(superset)
+            await self._parent.write(superset)
         kept: list[AppliedChange] = []
         if prune:
             keys = {_key(each) for each in wanted}
             members = [
                 each
-                for each in await self._members(superset)
+                for each in await self._parent.members(superset)
                 if (kinds is None or each.gvk.group_kind in kinds) and _member_key(each) not in keys
             ]
             async for change in self._delete(
@@ -194,14 +155,14 @@ class ApplySet:
                 yield change
         if not dry_run:
             if prune and kinds is None:
-                target = _Inventory(
+                target = Inventory(
                     target.kinds | {each.kind for each in kept},
                     target.namespaces | {each.namespace for each in kept if each.namespace},
                 )
             else:
                 target = superset
             if target != superset:
-                await self._write_inventory(target)
+                await self._parent.write(target)
 
     def _labelled(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         labelled: dict[str, Any] = copy_value(dict(manifest))
@@ -332,7 +293,7 @@ class ApplySet:
 
     async def members(self) -> list[SetMember]:
         """Return the metadata of all members, by the kinds and namespaces of the inventory."""
-        return await self._members(await self._read_inventory())
+        return await self._parent.members(await self._parent.read())
 
     async def delete(
         self,
@@ -348,9 +309,11 @@ class ApplySet:
         `keep` returns the reason why a member is kept, or an empty string. A CRD with custom objects is kept
         unless `delete_custom_objects`; the objects are then deleted first, while their controller still runs.
         """
-        inventory = await self._read_inventory()
+        inventory = await self._parent.read()
         members = [
-            each for each in await self._members(inventory) if kinds is None or each.gvk.group_kind in kinds
+            each
+            for each in await self._parent.members(inventory)
+            if kinds is None or each.gvk.group_kind in kinds
         ]
         kept = kinds is not None
         async for change in self._delete(
@@ -359,7 +322,7 @@ class ApplySet:
             kept = kept or change.action == "kept"
             yield change
         if not kept and not dry_run:
-            await self.client.delete(_PARENT, self.name, namespace=self.namespace, missing_ok=True)
+            await self._parent.delete()
 
     async def _delete(
         self,
@@ -415,81 +378,11 @@ class ApplySet:
         except (NoKindMatch, NotFound, ValueError):
             return 0
 
-    # Inventory
-
-    async def _read_inventory(self) -> _Inventory:
-        parent = await self.client.get_or_none(_PARENT, self.name, namespace=self.namespace)
-        if parent is None:
-            # Members of an inventory that was deleted with its namespace; only the CRDs are left then.
-            return _Inventory(frozenset((CRD,)))
-        annotations, labels = parent.metadata.annotations or {}, parent.metadata.labels or {}
-        where = f"ConfigMap {self.namespace}/{self.name}"
-        tool, _, _ = annotations.get(TOOLING_ANNOTATION, "").rpartition("/")
-        if tool != self._tooling.rpartition("/")[0]:
-            raise ApplySetError(f"{where} is not an ApplySet of this tool (tooling: {tool or 'not set'})")
-        if labels.get(ID_LABEL) != self.id:
-            raise ApplySetError(f"{where} has the label {ID_LABEL}={labels.get(ID_LABEL)}, not {self.id}")
-        return _Inventory(
-            frozenset(GroupKind.parse(each) for each in _split(annotations.get(KINDS_ANNOTATION))),
-            frozenset((self.namespace, *_split(annotations.get(NAMESPACES_ANNOTATION)))),
-        )
-
-    async def _write_inventory(self, inventory: _Inventory) -> None:
-        namespaces = sorted(inventory.namespaces - {self.namespace})
-        parent = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": self.name,
-                "namespace": self.namespace,
-                "labels": {ID_LABEL: self.id},
-                "annotations": {
-                    TOOLING_ANNOTATION: self._tooling,
-                    KINDS_ANNOTATION: ",".join(sorted(str(each) for each in inventory.kinds)),
-                    NAMESPACES_ANNOTATION: ",".join(namespaces),
-                },
-            },
-        }
-        await self.client.apply(Unstructured(parent), force=True)
-
-    async def _members(self, inventory: _Inventory) -> list[SetMember]:
-        namespaces = sorted(inventory.namespaces | {self.namespace})
-        return await list_members(self.client, self.id, kinds=inventory.kinds, namespaces=namespaces)
-
-
-async def list_members(
-    client: Client, set_id: str, *, kinds: Iterable[GroupKind], namespaces: Iterable[str]
-) -> list[SetMember]:
-    """Return the members of a set, by its label: of these kinds, in these namespaces or cluster-scoped."""
-    found: list[SetMember] = []
-    for kind in sorted(kinds):
-        versions = await client.mapper.versions_for(kind)
-        if not versions:
-            continue  # the CRD of this kind was deleted, and its objects with it
-        gvk = kind.with_version(versions[0])
-        resource = await client.mapper.resource_for(gvk)
-        for namespace in namespaces if resource.namespaced else [None]:
-            pager = client.list(metadata_of(gvk), namespace=namespace, labels={PART_OF_LABEL: set_id})
-            try:
-                async for each in pager:
-                    metadata = each.metadata
-                    labels, annotations = metadata.labels or {}, metadata.annotations or {}
-                    uid = metadata.uid or ""
-                    found.append(SetMember(gvk, each.name, each.namespace, uid, labels, annotations))
-            except NotFound:
-                client.mapper.invalidate()  # the CRD was deleted after the last discovery
-                break
-    return found
-
 
 def comparable(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return an object without the status and the metadata that every write changes."""
     metadata = {name: value for name, value in (data.get("metadata") or {}).items() if name not in _VOLATILE}
     return {**{name: value for name, value in data.items() if name != "status"}, "metadata": metadata}
-
-
-def _split(text: str | None) -> list[str]:
-    return [part for part in (text or "").split(",") if part]
 
 
 def _group_kind(manifest: Mapping[str, Any]) -> GroupKind:
@@ -510,19 +403,4 @@ def _describe(manifest: Mapping[str, Any]) -> str:
     return f"{kind} {f'{namespace}/' if namespace else ''}{name}"
 
 
-__all__ = [
-    "CRD",
-    "CRD_TIMEOUT",
-    "ID_LABEL",
-    "KINDS_ANNOTATION",
-    "NAMESPACES_ANNOTATION",
-    "PART_OF_LABEL",
-    "TOOLING_ANNOTATION",
-    "AppliedChange",
-    "ApplySet",
-    "ApplySetError",
-    "SetMember",
-    "apply_set_id",
-    "comparable",
-    "list_members",
-]
+__all__ = ["CRD_TIMEOUT", "AppliedChange", "ApplySet", "comparable"]

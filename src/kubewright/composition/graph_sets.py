@@ -36,7 +36,7 @@ from kubewright.cache.indexes import label_index
 from kubewright.cache.kind_options import RESTRICTED_KINDS
 from kubewright.cache.store import ObjectChange, ObjectKey
 from kubewright.client import Client
-from kubewright.client.applyset import ID_LABEL, PART_OF_LABEL, SetMember, list_members
+from kubewright.client.applyset_inventory import ID_LABEL, PART_OF_LABEL, SetMember, list_members
 from kubewright.client.patches import to_dict
 from kubewright.client.readiness import CURRENT, Readiness, readiness_of
 from kubewright.controller.desired_state import EnsureResult, OwnedKind, apply_configuration

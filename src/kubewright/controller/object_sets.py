@@ -36,9 +36,9 @@ from kubewright.cache.informer import Informer
 from kubewright.cache.kind_options import RESTRICTED_KINDS
 from kubewright.cache.store import ObjectChange, ObjectKey, labels_of
 from kubewright.client import Client
-from kubewright.client.applyset import (
+from kubewright.client.applyset import CRD_TIMEOUT
+from kubewright.client.applyset_inventory import (
     CRD,
-    CRD_TIMEOUT,
     ID_LABEL,
     KINDS_ANNOTATION,
     NAMESPACES_ANNOTATION,
