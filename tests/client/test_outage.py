@@ -10,7 +10,7 @@ import pytest
 
 from kubewright.api import ObjectMeta
 from kubewright.api.core.v1 import ConfigMap
-from kubewright.apiserver.http.server import free_port
+from kubewright.apiserver.http.ports import free_port
 from kubewright.client import Backoff, Client
 from kubewright.controlplane import ControlPlane
 

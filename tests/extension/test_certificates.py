@@ -9,7 +9,7 @@ import pytest
 from kubewright import ObjectMeta
 from kubewright.api.apiregistration.v1 import APIService
 from kubewright.api.core.v1 import Secret, Service, ServicePort, ServiceSpec
-from kubewright.apiserver.http.server import free_port
+from kubewright.apiserver.http.ports import free_port
 from kubewright.client import condition
 from kubewright.testing import TestServer, run_app
 

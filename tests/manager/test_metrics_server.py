@@ -14,7 +14,7 @@ from prometheus_client import Counter
 
 from kubewright.api import ObjectMeta, Unstructured
 from kubewright.api.core.v1 import ConfigMap, ServiceAccount
-from kubewright.apiserver.http.server import free_port
+from kubewright.apiserver.http.ports import free_port
 from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.client import Client
 from kubewright.client.rest.metrics import ClientMetrics

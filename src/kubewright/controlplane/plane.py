@@ -440,7 +440,8 @@ class ControlPlane:
                 return
 
     async def _listen(self) -> None:
-        from kubewright.apiserver.http.server import HTTPServer, check_port
+        from kubewright.apiserver.http.ports import check_port
+        from kubewright.apiserver.http.server import HTTPServer
 
         assert self.port is not None
         if self.shares_port and not self.is_worker:
@@ -536,8 +537,8 @@ class ControlPlane:
         await self.webhook_client.close()
         await self.authorization.close()
         await self.authentication.close()
-        if self.front is not None and self.front._sockets is not None:
-            self.front._sockets.close()
+        if self.front is not None:
+            self.front.stop_listening()
         if self.server.started:
             await self.server.stop()
         if self.front is not None:

@@ -14,7 +14,7 @@ from tests.controlplane.path_client import PathClient
 from kubewright.api.times import parse_time
 from kubewright.apiserver import HTTPRequest
 from kubewright.apiserver.authentication.user import SYSTEM
-from kubewright.apiserver.http.server import free_port
+from kubewright.apiserver.http.ports import free_port
 from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.controlplane import ControlPlane
 from kubewright.controlplane.identity_lease import LABEL, IdentityLease

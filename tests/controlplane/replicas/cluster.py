@@ -25,7 +25,7 @@ import yaml
 from bench import Unavailable
 from bench._postgresql import PostgreSQLServer
 
-from kubewright.apiserver.http.server import free_port
+from kubewright.apiserver.http.ports import free_port
 
 START_TIMEOUT = 90
 

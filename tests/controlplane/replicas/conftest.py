@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from bench._postgresql import PostgreSQLServer
 
-from kubewright.apiserver.http.server import free_port
+from kubewright.apiserver.http.ports import free_port
 
 from .cluster import EtcdMember, etcd_binary, new_postgresql_server, store_url
 

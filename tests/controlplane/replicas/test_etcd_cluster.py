@@ -14,7 +14,7 @@ from tests.storage.test_etcd import make_certificates
 
 from kubewright.api.errors import AlreadyExists, InternalError
 from kubewright.apiserver.authentication.user import SYSTEM
-from kubewright.apiserver.http.server import free_port
+from kubewright.apiserver.http.ports import free_port
 from kubewright.controlplane import ControlPlane
 from kubewright.storage import EtcdStorage, StorageError, open_storage
 

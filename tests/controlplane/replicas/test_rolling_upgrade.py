@@ -24,7 +24,7 @@ from typing import Any, Self
 
 import pytest
 
-from kubewright.apiserver.http.server import free_port
+from kubewright.apiserver.http.ports import free_port
 from kubewright.client import load_config
 from kubewright.client.transport.http import HTTPTransport
 from kubewright.controlplane import ControlPlane

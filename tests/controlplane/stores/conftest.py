@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.apiserver.http.server import free_port
+from kubewright.apiserver.http.ports import free_port
 
 
 def gadgets(group: str, schema: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pytest
 
 from kubewright.api import ObjectMeta
 from kubewright.api.core.v1 import ConfigMap
-from kubewright.apiserver.http.server import free_port
+from kubewright.apiserver.http.ports import free_port
 from kubewright.cache import Cache
 from kubewright.client import Client
 

@@ -17,7 +17,6 @@ import contextlib
 import importlib.util
 import logging
 import signal
-import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -49,6 +48,7 @@ from .connection import (
     response_headers,
 )
 from .messages import HTTPRequest, HTTPResponse
+from .ports import explain_listen_error
 from .tls import (
     CertificateAuthority,
     KeyPair,
@@ -252,7 +252,7 @@ class HTTPServer:
                 reuse_port=self._reuse_port,
             )
         except OSError as error:
-            raise _explain_listen_error(error, self.host, self.port) from error
+            raise explain_listen_error(error, self.host, self.port) from error
         self.port = self._sockets.sockets[0].getsockname()[1]
         if self.certificate.files is not None:
             self._reloading = asyncio.create_task(self._reload_certificate_regularly())
@@ -481,33 +481,6 @@ async def serve(server: APIServer, **settings: Unpack[HTTPSettings]) -> AsyncIte
         https.stop_listening()
         await server.stop()
         await https.stop(1.0)
-
-
-def check_port(host: str, port: int) -> None:
-    """Raise `OSError` if another process listens on a port, even with SO_REUSEPORT."""
-    if not port:
-        return
-    for family, type_, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-        with socket.socket(family, type_, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(address)
-            except OSError as error:
-                raise _explain_listen_error(error, host, port) from error
-
-
-def _explain_listen_error(error: OSError, host: str, port: int) -> OSError:
-    # asyncio repeats the address before the reason
-    why = (error.strerror or str(error)).rpartition(": ")[2]
-    return OSError(error.errno, f"cannot listen on {host}:{port}: {why.lower()}")
-
-
-def free_port(host: str = "127.0.0.1") -> int:
-    """Return a port that is not in use."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def run(main: Callable[[], Any]) -> None:
