@@ -137,6 +137,59 @@ def test_wrong_conflicts_and_absences_are_rejected(seed: int) -> None:
         assert bool(find_violations([*history, end_write])) is is_wrong
 
 
+def has_order(history: Sequence[Operation]) -> bool:
+    """Whether any order of the operations on one object is possible; tries all of them."""
+    revisions = {each.value: each.revision for each in history if each.outcome == "ok" and each.revision}
+
+    def search(rest: Sequence[Operation], current: tuple[int | None, str] | None, last: int) -> bool:
+        if all(each.outcome == "unknown" for each in rest):
+            return True
+        first = min(each.deadline for each in rest)
+        for operation in rest:
+            others = [each for each in rest if each is not operation]
+            exists = current is not None
+            matches = current is not None and operation.expected in (None, current[0])
+            if operation.called > first:
+                continue
+            if operation.outcome not in ("ok", "unknown") or operation.verb == "get":
+                possible = {
+                    "ok": current == (operation.revision, operation.value),
+                    "exists": exists,
+                    "not_found": not exists,
+                    "conflict": exists and not matches,
+                }
+                if possible[operation.outcome] and search(others, current, last):
+                    return True
+                continue
+            revision = operation.revision or revisions.get(operation.value)
+            applies = not exists if operation.verb == "create" else matches
+            if applies and (revision is None or revision > last):
+                after = None if operation.value is None else (revision, operation.value)
+                if search(others, after, max(last, revision or 0)):
+                    return True
+            if operation.outcome == "unknown" and search(others, current, last):
+                return True
+        return False
+
+    return search(history, None, 0)
+
+
+@given(seeds, st.integers(2, 7), st.booleans())
+def test_the_verdict_is_that_of_trying_all_orders(seed: int, count: int, is_changed: bool) -> None:
+    rng = random.Random(seed)
+    history = Simulation(seed, keys=1, unknown=0.4).run(count)
+    if is_changed:
+        at = rng.randrange(count)
+        outcome: Outcome = rng.choice(("exists", "not_found", "conflict"))
+        verb = "create" if outcome == "exists" else "update"
+        called = rng.uniform(-3, count)
+        wrong = Operation(
+            "k0", verb, called, called + 2, outcome, value="wrong", expected=rng.choice((None, 11))
+        )  # type: ignore[arg-type]
+        history[at] = wrong if outcome != "exists" else replace(wrong, expected=None)
+    assert (not find_violations(history)) == has_order(history)
+
+
 def rejected(*operations: Operation) -> Violation:
     [violation] = find_violations(operations)
     return violation
@@ -192,6 +245,18 @@ def test_many_lost_requests_do_not_slow_the_search() -> None:
     stale = Operation("a", "get", 6, 7, value="v1", revision=5)
     assert find_violations([CREATED, *lost, read]) == []
     assert find_violations([CREATED, *lost, read, stale])
+
+
+def test_many_applied_writes_without_a_response_do_not_slow_the_search() -> None:
+    """Their revisions are known, but not when they took effect: any subset could be next."""
+    applied = [
+        Operation("a", "update", 40 - number, value=f"v{number}", revision=number) for number in range(6, 40)
+    ]
+    assert find_violations([CREATED, *applied]) == []
+    assert find_violations([CREATED, *applied, Operation("a", "get", 50, 51, value="v38", revision=38)]) == []
+    stale = Operation("a", "get", 52, 53, value="v37", revision=37)
+    last = Operation("a", "get", 50, 51, value="v39", revision=39)
+    assert find_violations([CREATED, *applied, last, stale])
 
 
 def test_values_must_be_distinct() -> None:

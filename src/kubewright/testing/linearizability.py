@@ -13,8 +13,11 @@ outcomes of the API (`exists`, `not_found`, `conflict`). A request without a res
 connection lost, status 5xx) can take effect at any time after its call, or never.
 
 Linearizability is a local property: objects are checked one by one. The search is that of Wing and Gong with
-Lowe's memoization: pairs of the set of linearized requests and the state are visited once. It is exponential
-in the number of concurrent requests to one object, not in the length of the history.
+Lowe's memoization: pairs of the set of linearized requests and the state are visited once. Three rules limit
+its branches without excluding an order: writes whose revisions are known take effect in the order of these;
+a request that does not change the state takes effect as soon as its outcome is possible; and one without a
+response that would have no effect is left out. What remains is exponential only in the number of concurrent
+deletes, and of writes without a response whose values were not read.
 
 `find_violations` also checks what a store with one revision counter adds: revisions are unique, and follow
 the order of writes in time, over all objects.
@@ -170,7 +173,7 @@ def _step(operation: Operation, state: _State, revisions: Mapping[str, int]) -> 
         return state if exists and not matches else None
     applies = not exists if operation.verb == "create" else matches
     if not applies:
-        return state if outcome == "unknown" else None
+        return None
     if operation.verb == "delete":
         revision = operation.revision
         after = _State(None, None, max(state.last, revision or 0))
@@ -223,6 +226,7 @@ class _Search:
         self.operations = operations
         self.revisions = revisions
         self.head = self._entries()
+        self._ranks = self._rank_writes()
 
     def _entries(self) -> _Entry:
         events: list[tuple[float, int, int, _Entry]] = []
@@ -237,36 +241,66 @@ class _Search:
             last = entry
         return head
 
+    def _rank_writes(self) -> dict[int, int]:
+        """Return the positions of the writes whose revisions are known, in the order of these.
+
+        All of them have taken effect: they were acknowledged, or their value was read.
+        """
+        known: list[tuple[int, int]] = []
+        for index, operation in enumerate(self.operations):
+            if operation.verb != "get" and operation.outcome in ("ok", "unknown"):
+                revision = operation.revision or self.revisions.get(operation.value or "")
+                if revision is not None:
+                    known.append((revision, index))
+        return {index: rank for rank, (_, index) in enumerate(sorted(known))}
+
+    def _next(self, state: _State) -> tuple[_Entry | None, bool]:
+        """Return the first candidate, and whether it is the only one.
+
+        An operation that does not change the state is the only candidate if its outcome is possible: every
+        order in which it takes effect later is also one in which it takes effect now.
+        """
+        entry = self.head.following
+        while entry is not None and entry.is_call:
+            if _step(self.operations[entry.index], state, self.revisions) == state:
+                return entry, True
+            entry = entry.following
+        return self.head.following, False
+
     def run(self) -> Violation | None:
         """Return the violation, if there is no order."""
         required = sum(1 << index for index, each in enumerate(self.operations) if each.outcome != "unknown")
-        state, linearized = _ABSENT, 0
+        state, linearized, ranked = _ABSENT, 0, 0
         visited: set[tuple[int, _State]] = set()
-        stack: list[tuple[_Entry, _State]] = []
+        stack: list[tuple[_Entry, _State, bool]] = []
         longest: tuple[int, tuple[int, ...], _State] = (-1, (), state)
-        entry = self.head.following
+        entry, is_only = self._next(state)
         while linearized & required != required:
             if entry is not None and entry.is_call:
-                after = _step(self.operations[entry.index], state, self.revisions)
-                together = linearized | 1 << entry.index
+                index = entry.index
+                after = None
+                if self._ranks.get(index, ranked) == ranked:
+                    after = _step(self.operations[index], state, self.revisions)
+                together = linearized | 1 << index
                 if after is not None and (together, after) not in visited:
                     visited.add((together, after))
-                    stack.append((entry, state))
-                    state, linearized = after, together
+                    stack.append((entry, state, is_only))
+                    state, linearized, ranked = after, together, ranked + (index in self._ranks)
                     entry.remove()
-                    entry = self.head.following
+                    entry, is_only = self._next(state)
                 else:
-                    entry = entry.following
+                    entry = None if is_only else entry.following
                 continue
             # A response whose call could not be linearized before it: go back.
             if len(stack) > longest[0]:
-                longest = (len(stack), tuple(each.index for each, _ in stack), state)
+                longest = (len(stack), tuple(each.index for each, *_ in stack), state)
             if not stack:
                 return self._violation(longest[1], longest[2])
-            call, state = stack.pop()
+            call, state, is_only = stack.pop()
             linearized &= ~(1 << call.index)
+            ranked -= call.index in self._ranks
             call.restore()
-            entry = call.following
+            entry = None if is_only else call.following
         return None
 
     def _violation(self, order: tuple[int, ...], state: _State) -> Violation:
