@@ -25,6 +25,10 @@ from kubewright.storage import (
     open_storage,
     restore,
 )
+from kubewright.storage.postgresql_connection import PostgreSQLConnections
+from kubewright.storage.postgresql_options import PostgreSQLOptions
+from kubewright.storage.postgresql_schema import Statements
+from kubewright.storage.postgresql_watch import ChangeNotifier
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +161,47 @@ async def test_connections_that_are_cut_are_replaced(
                 await store.get("/k")
             await store.create(f"/{number}", b"v")
         assert [event.key for event in await take(watch, 3)] == ["/0", "/1", "/2"]
+
+
+async def test_unreachable_client_does_not_keep_its_locks(
+    postgresql_server: PostgreSQLServer, proxy: FaultProxy
+) -> None:
+    """The server ends a session that is idle in a transaction; otherwise, no other server could write."""
+    url = postgresql_server.url("locked", "timeout=3", address=proxy.address)
+    async with (
+        open_storage(postgresql_server.url("locked", "timeout=3")) as store,
+        open_storage(url) as unreachable,
+    ):
+        assert isinstance(unreachable, PostgreSQLStorage)
+        connection = await unreachable._connections.connect()
+        try:
+            assert await connection.fetchval("SHOW tcp_keepalives_idle") == "3"
+            await connection.transaction().start()
+            await connection.execute("SELECT FROM locked.store FOR UPDATE")
+            proxy.stall()
+            async with asyncio.timeout(30):
+                while True:
+                    try:
+                        assert await store.create("/k", b"v") == 1
+                        break
+                    except StorageError:
+                        continue
+        finally:
+            connection.terminate()
+
+
+async def test_listening_for_notifications_has_a_timeout() -> None:
+    class StalledConnection:
+        def add_termination_listener(self, callback: Any) -> None:
+            pass
+
+        async def add_listener(self, channel: str, callback: Any) -> None:
+            await asyncio.Event().wait()
+
+    connections = PostgreSQLConnections(PostgreSQLOptions(database="postgres", timeout=0.01))
+    notifier = ChangeNotifier(connections, Statements("kubewright"))
+    with pytest.raises(TimeoutError):
+        await notifier._listen(StalledConnection())
 
 
 async def test_one_of_several_addresses_accepts_writes(own_server: PostgreSQLServer) -> None:

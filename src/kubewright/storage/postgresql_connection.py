@@ -8,6 +8,7 @@ server has reported an error. A connection whose state is not known is closed.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import ssl
 import time
@@ -30,6 +31,10 @@ _SESSION = """
     SET client_min_messages = error;
     SET statement_timeout = {timeout};
     SET lock_timeout = {timeout};
+    SET idle_in_transaction_session_timeout = {timeout};
+    SET tcp_keepalives_idle = {seconds};
+    SET tcp_keepalives_interval = {seconds};
+    SET tcp_keepalives_count = 3;
     SELECT set_config('synchronous_commit', 'on', false)
      WHERE current_setting('synchronous_commit') = 'off';
 """
@@ -37,8 +42,12 @@ _SESSION = """
 
 Every statement reads an index in its order, also while the tables are small: a plan that was cached then
 would be slow for large tables. Writes are durable when they are acknowledged, whatever the default of the
-database is.
+database is. A session whose client is paused or unreachable does not keep its locks: the server ends it.
 """
+
+_ENDED = ("08", "25P03", "25P04", "57P")
+"""Errors after which the connection is closed: connection exception, timeout of a transaction, shutdown,
+perhaps after the commit."""
 
 _Result = TypeVar("_Result")
 
@@ -173,8 +182,11 @@ class PostgreSQLConnections:
                     f"PostgreSQL at {self.options.where} has version {version.major}.{version.minor}; "
                     f"{MINIMUM_VERSION[0]} or newer is needed"
                 )
-            timeout = max(100, int(self.options.timeout * 900))
-            await connection.execute(_SESSION.format(timeout=timeout), timeout=self.options.timeout)
+            timeout = self.options.timeout
+            settings = _SESSION.format(
+                timeout=max(100, int(timeout * 900)), seconds=max(1, math.ceil(timeout))
+            )
+            await connection.execute(settings, timeout=timeout)
         except BaseException:
             connection.terminate()
             raise
@@ -182,17 +194,16 @@ class PostgreSQLConnections:
 
     def _is_rejection(self, error: Exception) -> bool:
         """Whether the server has rejected a statement, and the connection can be used again."""
-        # 08: connection exception; 57P: shutdown, perhaps after the commit.
         return isinstance(error, self.asyncpg.PostgresError) and not (error.sqlstate or "08").startswith(
-            ("08", "57P")
+            _ENDED
         )
 
     def _is_transient(self, error: Exception) -> bool:
         """Whether another attempt can succeed."""
         errors = self.asyncpg
         if isinstance(error, errors.PostgresError):
-            # Connection exception, insufficient resources, operator intervention (starting up, shutdown).
-            return (error.sqlstate or "")[:2] in ("08", "53", "57")
+            # Insufficient resources, operator intervention (starting up, shutdown).
+            return (error.sqlstate or "").startswith((*_ENDED, "53", "57"))
         if isinstance(error, errors.InterfaceError):
             return "closed" in str(error)
         if isinstance(error, ssl.SSLCertVerificationError):

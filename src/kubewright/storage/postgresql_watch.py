@@ -87,13 +87,13 @@ class ChangeNotifier:
     async def _listen(self, connection: Any) -> None:
         """Receive notifications until the connection is lost."""
         lost = asyncio.Event()
+        timeout = self.connections.options.timeout
         connection.add_termination_listener(lambda _: lost.set())
-        await connection.add_listener(self.statements.schema, self._notified)
+        async with asyncio.timeout(timeout):
+            await connection.add_listener(self.statements.schema, self._notified)
         while not lost.is_set():
             known = self.revision
-            revision = await connection.fetchval(
-                self.statements.revision, timeout=self.connections.options.timeout
-            )
+            revision = await connection.fetchval(self.statements.revision, timeout=timeout)
             if revision < known:
                 self._reset(known, revision)
             self.advance(revision)

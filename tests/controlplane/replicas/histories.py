@@ -117,21 +117,28 @@ class History:
     operations: list[Operation] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
+    step: str = ""
+    """What it waits for, for the message of a history that does not end."""
     _values: int = 0
 
     async def run(self) -> None:
         """Run clients and watches, and check what they have seen."""
         keys = [f"{self.name}-a", f"{self.name}-b"]
+        self.step = "first list"
         start = await self._current_revision()
         streams = [WatchStream() for _ in range(WATCHES)]
         watches = [asyncio.create_task(self._watch(start, stream)) for stream in streams]
+        self.step = "requests"
         await asyncio.gather(*(self._client(number, keys) for number in range(CLIENTS)))
+        self.step = "last object"
         await self._write_end()
+        self.step = "watches"
         try:
             async with asyncio.timeout(60):
                 await asyncio.gather(*watches)
         except TimeoutError:
             self.problems.append(f"{self.name}: a watch did not receive the last event within 60 s")
+        self.step = "events of the store"
         expected = [event for event in await self.stored_events.of(self.name) if event[0] > start]
         for stream in streams:
             self.problems += [f"{self.name}: {problem}" for problem in stream.find_problems(expected)]
@@ -139,6 +146,7 @@ class History:
         self.counts["events"] += sum(len(stream.events) for stream in streams)
         self.counts["unknown"] += sum(each.outcome == "unknown" for each in self.operations)
         operations = [each for each in map(self._resolve, self.operations) if each is not None]
+        self.step = "search for an order"
         # In a thread: a long search would stop the proxies of the cluster.
         violations = await asyncio.to_thread(find_violations, operations)
         self.problems += [f"{self.name}: {violation}" for violation in violations]

@@ -25,6 +25,8 @@ HISTORIES = int(os.environ.get("KUBEWRIGHT_HISTORIES", "5"))
 SEED = int(os.environ.get("KUBEWRIGHT_SEED", "0")) or random.randrange(1, 2**32)
 STORE = os.environ.get("KUBEWRIGHT_STORE", "etcd")
 PARALLEL = int(os.environ.get("KUBEWRIGHT_PARALLEL", "2"))
+HISTORY_TIMEOUT = 600
+"""Seconds after which a history fails, instead of waiting without an end."""
 
 
 async def test_histories_with_faults_are_linearizable(
@@ -48,7 +50,11 @@ async def test_histories_with_faults_are_linearizable(
             while not stop.is_set() and not problems:
                 name = f"h{worker}x{number}"
                 history = History(name, cluster, stored_events, random.Random(f"{SEED} {name}"), pause=0.15)
-                await history.run()
+                try:
+                    async with asyncio.timeout(HISTORY_TIMEOUT):
+                        await history.run()
+                except TimeoutError:
+                    history.problems.append(f"{name} waits for its {history.step}")
                 counts.update(history.counts)
                 counts["histories"] += 1
                 problems.extend(history.problems)
@@ -62,9 +68,10 @@ async def test_histories_with_faults_are_linearizable(
         workers = [asyncio.create_task(run_histories(worker)) for worker in range(PARALLEL)]
         try:
             injecting = asyncio.create_task(faults.run(enough))
-            await asyncio.wait([injecting, *workers], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([injecting, following, *workers], return_when=asyncio.FIRST_COMPLETED)
             enough.set()
             stop.set()
+            assert not following.done(), f"the watch on the store has ended: {following}"
             await asyncio.gather(injecting, *workers)
         finally:
             for task in (injecting, following, *workers):
