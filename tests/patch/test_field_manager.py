@@ -15,9 +15,9 @@ from kubewright.patch import (
     FieldManager,
     FieldSet,
     VersionNotServed,
-    field_set,
     from_scale,
     keep_times_if_unchanged,
+    path_elements,
     to_scale,
     zero_value,
 )
@@ -486,7 +486,7 @@ def test_kubectl_takes_over_from_client_side_apply() -> None:
 
 def test_scale_maps_owners_of_replicas() -> None:
     fm = manager()
-    paths = {"example.com/v1": field_set.fields_path("spec", "replicas")}
+    paths = {"example.com/v1": path_elements.fields_path("spec", "replicas")}
     live = fm.apply(None, widget({"replicas": 1, "plain": ["x"]}), "one", T0)
     parent = live["metadata"]["managedFields"]
     scale = {

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubewright.patch import FieldSet, FieldSetError
-from kubewright.patch.field_set import MAX_DEPTH, key_element, path_text, value_element
+from kubewright.patch.field_set import MAX_DEPTH
+from kubewright.patch.path_elements import key_element, path_text, value_element
 
 names = st.sampled_from(["a", "b", "c", "d"]).map(lambda name: "f:" + name)
 values = st.one_of(st.integers(0, 3), st.sampled_from(["x", "<y>"]), st.booleans()).map(value_element)

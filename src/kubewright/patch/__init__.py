@@ -10,7 +10,8 @@ No function changes its arguments; results share unchanged parts with them.
 - `strategic_merge_patch`: merges lists by key, with directives; `strategic_merge_diff` computes the patches
   that `kubectl apply` sends
 - `field_manager`: server-side apply and `metadata.managedFields`, with `managed_fields` (entries),
-  `field_set` (sets of fields), `merge_schema` (how values merge), `typed`, `comparison` and `merge`
+  `field_set` (sets of fields), `path_elements` (their keys), `merge_schema` (how values merge), `typed`,
+  `comparison` and `merge`
 - `errors`: errors with the status codes of kube-apiserver
 """
 

@@ -11,10 +11,10 @@ from .field_manager import ApplyConflict as ApplyConflict
 from .field_manager import FieldManager as FieldManager
 from .field_manager import VersionNotServed as VersionNotServed
 from .field_set import FieldSet as FieldSet
-from .field_set import FieldSetError as FieldSetError
 from .managed_fields import ManagedFieldsError as ManagedFieldsError
 from .managed_fields import from_scale as from_scale
 from .managed_fields import keep_times_if_unchanged as keep_times_if_unchanged
 from .managed_fields import to_scale as to_scale
+from .path_elements import FieldSetError as FieldSetError
 from .typed import TypedError as TypedError
 from .typed import zero_value as zero_value

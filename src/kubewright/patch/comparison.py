@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from . import field_set
-from .field_set import LEAF, SELF, Tree
+from .field_set import LEAF, Tree
 from .merge_schema import LIST, MAP, Kind, MergeSchema
+from .path_elements import SELF
 from .typed import TypedError, list_element
 
 

@@ -25,10 +25,10 @@ from kubewright.api.errors import APIError, BadRequest, Conflict
 from kubewright.api.times import format_time
 from kubewright.schema.structural import Node
 
-from . import field_set, typed
+from . import field_set, path_elements, typed
 from .comparison import Comparison, compare, same_value
 from .errors import bounded_depth
-from .field_set import FieldSet, Path, Tree
+from .field_set import FieldSet, Tree
 from .managed_fields import (
     APPLY,
     UPDATE,
@@ -44,6 +44,7 @@ from .managed_fields import (
 )
 from .merge import merge
 from .merge_schema import MergeSchema, object_merge_schema
+from .path_elements import Path
 from .typed import TypedError
 
 Object = dict[str, Any]
@@ -53,13 +54,13 @@ LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _MAX_ANNOTATIONS: Final = 256 * 1024
 _MAX_CACHED_SETS: Final = 4096
 _encode = msgspec.json.Encoder().encode
-_META = field_set.fields_path("metadata")
+_META = path_elements.fields_path("metadata")
 _STRIPPED: Final = field_set.of(
-    field_set.fields_path("apiVersion"),
-    field_set.fields_path("kind"),
+    path_elements.fields_path("apiVersion"),
+    path_elements.fields_path("kind"),
     _META,
     *(
-        (*_META, field_set.field(name))
+        (*_META, path_elements.field(name))
         for name in (
             "name",
             "namespace",
@@ -88,7 +89,7 @@ class ApplyConflict(Conflict):
             {
                 "reason": "FieldManagerConflict",
                 "message": f"conflict with {owner.text()}",
-                "field": field_set.path_text(path),
+                "field": path_elements.path_text(path),
             }
             for owner, path in conflicts
         ]
@@ -98,14 +99,14 @@ class ApplyConflict(Conflict):
 def _conflict_message(conflicts: list[tuple[Identity, Path]]) -> str:
     if len(conflicts) == 1:
         owner, path = conflicts[0]
-        return f"Apply failed with 1 conflict: conflict with {owner.text()}: {field_set.path_text(path)}"
+        return f"Apply failed with 1 conflict: conflict with {owner.text()}: {path_elements.path_text(path)}"
     paths: dict[Identity, list[Path]] = {}
     for owner, path in conflicts:
         paths.setdefault(owner, []).append(path)
     lines: list[str] = []
     for owner, owned in paths.items():
         lines.append(f"conflicts with {owner.text()}:")
-        lines.extend(f"- {field_set.path_text(path)}" for path in owned)
+        lines.extend(f"- {path_elements.path_text(path)}" for path in owned)
     return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
 
 
@@ -468,7 +469,7 @@ def _refresh_last_applied(obj: Object, config: Object) -> Object:
     if LAST_APPLIED in (config_meta.get("annotations") or {}):
         rest = {name: text for name, text in config_meta["annotations"].items() if name != LAST_APPLIED}
         config = {**config, "metadata": {**config_meta, "annotations": rest}}
-    text = msgspec.json.encode(config, order="sorted").decode().translate(field_set.HTML_ESCAPES) + "\n"
+    text = msgspec.json.encode(config, order="sorted").decode().translate(path_elements.HTML_ESCAPES) + "\n"
     annotations = {**annotations, LAST_APPLIED: text}
     if (
         sum(len(name.encode()) + len(value.encode()) for name, value in annotations.items())

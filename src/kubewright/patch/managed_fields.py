@@ -15,8 +15,9 @@ from typing import Any, Final, NamedTuple
 from kubewright.api import go_format
 from kubewright.api.times import format_time, parse_time
 
-from . import field_set
-from .field_set import FieldSetError, Tree
+from . import field_set, path_elements
+from .field_set import Tree
+from .path_elements import FieldSetError
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
@@ -193,10 +194,10 @@ def keep_times_if_unchanged(old: dict[str, Any], new: dict[str, Any]) -> dict[st
 
 
 SCALE_VERSION: Final = "autoscaling/v1"
-_SCALE_REPLICAS: Final = field_set.of(field_set.fields_path("spec", "replicas"))
+_SCALE_REPLICAS: Final = field_set.of(path_elements.fields_path("spec", "replicas"))
 
 
-def to_scale(parent: list[Entry], replicas: Mapping[str, field_set.Path | None]) -> list[Entry]:
+def to_scale(parent: list[Entry], replicas: Mapping[str, path_elements.Path | None]) -> list[Entry]:
     """Return the managed fields of a Scale: owners of the replicas field of its parent own `spec.replicas`.
 
     `replicas` gives the path of the replicas field for each version of the parent.
@@ -212,7 +213,7 @@ def to_scale(parent: list[Entry], replicas: Mapping[str, field_set.Path | None])
 def from_scale(
     parent: list[Entry],
     scale: list[Entry],
-    replicas: Mapping[str, field_set.Path | None],
+    replicas: Mapping[str, path_elements.Path | None],
     api_version: str,
 ) -> list[Entry]:
     """Return the managed fields of the parent after a write of its Scale.
@@ -235,7 +236,7 @@ def from_scale(
             managed[key] = Owner(rest, owner.api_version, owner.time)
     path = replicas.get(api_version)
     for key, owner in scaled.items():
-        if path and field_set.has(owner.tree, field_set.fields_path("spec", "replicas")):
+        if path and field_set.has(owner.tree, path_elements.fields_path("spec", "replicas")):
             time = before[key].time if key in before else None
             managed[key] = Owner(field_set.of(path), api_version, time)
     return encode(managed)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from . import field_set
+from . import path_elements
 from .merge_schema import LIST, MAP, MergeSchema
 from .typed import TypedError, list_element
 
@@ -66,7 +66,7 @@ def _index(
         elif allow_duplicates:
             values[element] = None
         else:
-            raise TypedError([("", f"duplicate entries for key {field_set.element_text(element)}")])
+            raise TypedError([("", f"duplicate entries for key {path_elements.element_text(element)}")])
         order.append(element)
     return order, values
 

@@ -11,9 +11,10 @@ from typing import Any
 from kubewright.api import go_format
 from kubewright.schema.structural import NO_DEFAULT, Node
 
-from . import field_set
-from .field_set import LEAF, SELF, Tree
+from . import field_set, path_elements
+from .field_set import LEAF, Tree
 from .merge_schema import MAP, SCALAR, MergeSchema
+from .path_elements import SELF
 
 
 class TypedError(ValueError):
@@ -35,7 +36,7 @@ def list_element(item: Any, schema: MergeSchema) -> str:
             raise ValueError("not supported: associative list with lists as elements")
         if item is None:
             raise ValueError("associative list without keys has an element that's an explicit null")
-        return "v:" + field_set.scalar_json(item)
+        return "v:" + path_elements.scalar_json(item)
     if not isinstance(item, dict):
         if item is None:
             raise ValueError("associative list with keys may not have a null element")
@@ -44,7 +45,7 @@ def list_element(item: Any, schema: MergeSchema) -> str:
         key = keys[0]
         value = item.get(key, NO_DEFAULT)
         if value is not NO_DEFAULT:
-            return f'k:{{"{key}":{field_set.scalar_json(value)}}}'
+            return f'k:{{"{key}":{path_elements.scalar_json(value)}}}'
     found = {key: item[key] for key in keys if key in item}
     for key, default in schema.key_defaults.items():
         found.setdefault(key, default)
@@ -54,7 +55,7 @@ def list_element(item: Any, schema: MergeSchema) -> str:
             f"associative list with keys has an element that omits all key fields {names} "
             "(and doesn't have default values for any key fields)"
         )
-    return field_set.key_element(found)
+    return path_elements.key_element(found)
 
 
 def validate(value: Any, schema: MergeSchema, *, allow_duplicates: bool = False) -> None:
@@ -110,10 +111,10 @@ def _validate_list(
             errors.append((path, f"element {index}: {error}"))
             return
         if element in seen and not duplicates:
-            errors.append((path, f"duplicate entries for key {field_set.element_text(element)}"))
+            errors.append((path, f"duplicate entries for key {path_elements.element_text(element)}"))
         seen.add(element)
         if schema.keys:
-            _validate(item, element_schema, path + field_set.element_text(element), errors, duplicates)
+            _validate(item, element_schema, path + path_elements.element_text(element), errors, duplicates)
 
 
 def _scalar_problem(value: Any, schema: MergeSchema) -> str | None:
@@ -269,7 +270,7 @@ def _with_key_fields(tree: Tree) -> Tree:
     for key, node in tree.items():
         if key[0] == "k" and field_set.has_children(node):
             node = _with_key_fields(node)
-            for name in field_set.key_fields(key):
+            for name in path_elements.key_fields(key):
                 node.setdefault("f:" + name, LEAF)
         elif node:
             node = _with_key_fields(node)

@@ -13,7 +13,7 @@ from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupVersion
 from kubewright.apiserver.slices import run_in_worker
 from kubewright.patch import FieldManager, FieldSet, VersionNotServed, zero_value
-from kubewright.patch.field_set import fields_path
+from kubewright.patch.path_elements import fields_path
 from kubewright.schema.structural import Node
 
 if TYPE_CHECKING:

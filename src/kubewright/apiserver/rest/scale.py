@@ -31,7 +31,7 @@ from kubewright.apiserver.resource import CUSTOM_PATCH_TYPES, TableColumn, Versi
 from kubewright.apiserver.strategy import Operation
 from kubewright.apiserver.subresource import SCALE, ScaleSubresource
 from kubewright.patch import FieldManager, from_scale, to_scale
-from kubewright.patch.field_set import fields_path
+from kubewright.patch.path_elements import fields_path
 from kubewright.schema import field_errors as fe
 from kubewright.schema.crd.columns import CREATED_DESCRIPTION
 from kubewright.schema.structural import Node
