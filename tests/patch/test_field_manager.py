@@ -2,90 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.patch.managed_widgets import T0, T1, T2, entry, manager, owners, widget
 
 from kubewright.api.builtin_schemas import schema_for
 from kubewright.api.errors import APIError, BadRequest
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.patch import (
-    ApplyConflict,
-    FieldManager,
-    FieldSet,
-    VersionNotServed,
-    from_scale,
-    keep_times_if_unchanged,
-    path_elements,
-    to_scale,
-    zero_value,
-)
-from kubewright.patch.field_manager import LAST_APPLIED
+from kubewright.patch import ApplyConflict, FieldManager, zero_value
 from kubewright.schema.structural import Node
-
-T0 = datetime(2026, 1, 1, tzinfo=UTC)
-T1 = T0 + timedelta(seconds=1)
-T2 = T0 + timedelta(seconds=2)
-TEXT = {"type": "string"}
-
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "spec": {
-            "type": "object",
-            "properties": {
-                "replicas": {"type": "integer"},
-                "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": TEXT},
-                "ports": {
-                    "type": "array",
-                    "x-kubernetes-list-type": "map",
-                    "x-kubernetes-list-map-keys": ["port", "protocol"],
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            "port": {"type": "integer"},
-                            "protocol": {**TEXT, "default": "TCP"},
-                            "name": TEXT,
-                        },
-                    },
-                },
-                "plain": {"type": "array", "items": TEXT},
-                "whole": {
-                    "type": "object",
-                    "x-kubernetes-map-type": "atomic",
-                    "additionalProperties": TEXT,
-                },
-                "fine": {"type": "object", "additionalProperties": TEXT},
-                "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-            },
-        },
-        "status": {"type": "object", "properties": {"phase": TEXT}},
-    },
-}
-NODE = Node(SCHEMA)
-STATUS = FieldSet.of(("f:status",))
-NOT_STATUS = FieldSet.of(("f:spec",), ("f:metadata",))
-
-
-def manager(node: Node | None = NODE, **options: Any) -> FieldManager:
-    return FieldManager("example.com/v1", "Widget", node, **options)
-
-
-def widget(spec: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    obj: dict[str, Any] = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}}
-    if spec is not None:
-        obj["spec"] = spec
-    return {**obj, **more}
-
-
-def owners(obj: dict[str, Any]) -> dict[str, Any]:
-    return {entry["manager"]: entry["fieldsV1"] for entry in obj["metadata"].get("managedFields", [])}
-
-
-def entry(obj: dict[str, Any], name: str) -> Any:
-    [found] = [entry for entry in obj["metadata"]["managedFields"] if entry["manager"] == name]
-    return found
 
 
 def test_apply_creates_and_owns_its_fields() -> None:
@@ -227,83 +153,6 @@ def test_create_owns_containers() -> None:
     }
 
 
-def test_update_without_change_keeps_entries_and_times() -> None:
-    fm = manager()
-    live = fm.update(None, widget({"replicas": 1}), "creator", T0)
-    assert fm.update(live, widget({"replicas": 1}), "other", T1) == live
-
-
-def test_unchanged_entries_are_the_same_objects() -> None:
-    fm = manager()
-    live = fm.apply(None, widget({"fine": {"a": "1"}}), "one", T0)
-    after = fm.update(live, {**live, "spec": {**live["spec"], "replicas": 3}}, "scaler", T1)
-    assert entry(after, "one") is entry(live, "one")
-
-
-def test_updater_without_fields_is_dropped() -> None:
-    fm = manager()
-    live = fm.update(None, widget({"replicas": 1}), "first", T0)
-    after = fm.update(live, widget({"replicas": 2}), "second", T1)
-    assert owners(after) == {"first": {"f:spec": {}}, "second": {"f:spec": {"f:replicas": {}}}}
-    last = fm.update(after, widget(), "third", T2)
-    assert "managedFields" not in last["metadata"]
-
-
-def test_ignored_fields_belong_to_the_other_endpoint() -> None:
-    version = "example.com/v1"
-    main = manager(ignored={version: STATUS})
-    status = manager(subresource="status", ignored={version: NOT_STATUS})
-    live = main.update(None, widget({"replicas": 1}, status={"phase": "x"}), "creator", T0)
-    assert owners(live) == {"creator": {"f:spec": {".": {}, "f:replicas": {}}}}
-    after = status.update(
-        live, {**live, "spec": {"replicas": 2}, "status": {"phase": "New"}}, "controller", T1
-    )
-    assert entry(after, "controller")["subresource"] == "status"
-    assert owners(after)["controller"] == {"f:status": {"f:phase": {}}}
-    applied = status.apply(after, widget({"replicas": 9}, status={"phase": "New"}), "ssa", T2)
-    assert owners(applied)["ssa"] == {"f:status": {"f:phase": {}}}
-
-
-def test_before_first_apply_owns_existing_fields() -> None:
-    fm = manager()
-    live = widget({"fine": {"a": "1"}}, metadata={"name": "a", "uid": "u"})
-    with pytest.raises(ApplyConflict) as caught:
-        fm.apply(live, widget({"fine": {"a": "2"}}), "one", T0)
-    assert caught.value.causes[0]["message"] == 'conflict with "before-first-apply" using example.com/v1'
-    after = fm.apply(live, widget({"fine": {"b": "2"}}), "one", T0)
-    assert owners(after)["before-first-apply"] == {"f:spec": {".": {}, "f:fine": {".": {}, "f:a": {}}}}
-
-
-@pytest.mark.parametrize("reset", [[], [{}]])
-def test_empty_list_or_entry_resets_managed_fields(reset: list[Any]) -> None:
-    fm = manager()
-    live = fm.apply(None, widget({"fine": {"a": "1"}}), "one", T0)
-    after = fm.update(live, {**live, "metadata": {"name": "a", "managedFields": reset}}, "x", T1)
-    assert "managedFields" not in after["metadata"]
-    assert "managedFields" not in fm.update(after, widget({"replicas": 1}), "x", T1)["metadata"]
-
-
-def test_valid_entries_of_a_request_replace_stored_ones() -> None:
-    fm = manager()
-    live = fm.apply(None, widget({"fine": {"a": "1"}, "ports": [{"port": 1, "protocol": "UDP"}]}), "one", T0)
-    sent = [
-        {
-            "manager": "edited",
-            "operation": "Update",
-            "apiVersion": "example.com/v1",
-            "time": "2026-01-01T02:00:00+01:00",
-            "fieldsType": "FieldsV1",
-            "fieldsV1": {"f:spec": {"f:ports": {'k:{"protocol": "UDP", "port": 1.0}': {".": {}}}, "x:?": {}}},
-        }
-    ]
-    after = fm.update(live, {**live, "metadata": {"name": "a", "managedFields": sent}}, "x", T1)
-    assert owners(after) == {"edited": {"f:spec": {"f:ports": {'k:{"port":1,"protocol":"UDP"}': {}}}}}
-    assert entry(after, "edited")["time"] == "2026-01-01T01:00:00Z"
-    sent[0]["operation"] = "Frob"
-    kept = fm.update(live, {**live, "metadata": {"name": "a", "managedFields": sent}}, "x", T1)
-    assert owners(kept) == owners(live)
-
-
 def test_duplicates_are_allowed_in_live_lists_only() -> None:
     fm = manager()
     live = fm.update(None, widget({"tags": ["x", "x", "y"]}), "creator", T0)
@@ -365,176 +214,11 @@ def test_regions_without_schema_are_deduced() -> None:
         fm.apply(two, widget({"free": {"l": [2]}}), "two", T1)
 
 
-def test_update_entries_are_capped() -> None:
-    fm = manager()
-    live = fm.update(None, widget({"fine": {"base": "0"}}), "m-base", T0)
-    for number in range(12):
-        fine = {**live["spec"]["fine"], f"k{number}": "1"}
-        live = fm.update(live, widget({"fine": fine}), f"m{number:02}", T0 + timedelta(seconds=number + 1))
-    names = [e["manager"] for e in live["metadata"]["managedFields"]]
-    assert names == ["ancient-changes", *(f"m{number:02}" for number in range(3, 12))]
-    assert owners(live)["ancient-changes"] == {
-        "f:spec": {".": {}, "f:fine": {".": {}, "f:base": {}, "f:k0": {}, "f:k1": {}, "f:k2": {}}}
-    }
-    assert entry(live, "ancient-changes")["time"] == "2026-01-01T00:00:03Z"
-
-
-V2 = {
-    "type": "object",
-    "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}, "note": TEXT}}},
-}
-
-
-def convert(obj: dict[str, Any], to: str) -> dict[str, Any]:
-    if to not in ("example.com/v1", "example.com/v2"):
-        raise VersionNotServed(to)
-    spec = dict(obj.get("spec") or {})
-    old, new = ("replicas", "size") if to.endswith("v2") else ("size", "replicas")
-    if old in spec:
-        spec[new] = spec.pop(old)
-    return {**obj, "apiVersion": to, **({"spec": spec} if "spec" in obj else {})}
-
-
-def versions(version: str) -> FieldManager:
-    v1 = Node(
-        {
-            **SCHEMA,
-            "properties": {
-                "spec": {"type": "object", "properties": {"replicas": {"type": "integer"}, "note": TEXT}}
-            },
-        }
-    )
-    nodes = {"example.com/v1": v1, "example.com/v2": Node(V2)}
-
-    def node_for(wanted: str) -> Node:
-        if wanted not in nodes:
-            raise VersionNotServed(wanted)
-        return nodes[wanted]
-
-    return FieldManager(version, "Widget", nodes[version], node_for=node_for, convert=convert)
-
-
-def test_owners_in_other_versions() -> None:
-    v1, v2 = versions("example.com/v1"), versions("example.com/v2")
-    live = v1.apply(None, widget({"replicas": 1, "note": "n"}), "one", T0)
-    in_v2 = convert(live, "example.com/v2")
-    config = {**widget({"size": 2}), "apiVersion": "example.com/v2"}
-    with pytest.raises(ApplyConflict, match=r"\.spec\.replicas$"):
-        v2.apply(in_v2, config, "two", T1)
-    forced = v2.apply(in_v2, config, "two", T1, force=True)
-    assert owners(forced) == {"one": {"f:spec": {"f:note": {}}}, "two": {"f:spec": {"f:size": {}}}}
-    moved = v2.apply(forced, {**widget({"note": "n"}), "apiVersion": "example.com/v2"}, "one", T2)
-    assert moved["spec"] == {"size": 2, "note": "n"}
-    assert entry(moved, "one")["apiVersion"] == "example.com/v2"
-
-
-def test_pruning_in_the_version_of_the_last_apply() -> None:
-    v1, v2 = versions("example.com/v1"), versions("example.com/v2")
-    live = v1.apply(None, widget({"replicas": 1, "note": "n"}), "one", T0)
-    after = v2.apply(
-        convert(live, "example.com/v2"), {**widget({"note": "n"}), "apiVersion": "example.com/v2"}, "one", T1
-    )
-    assert after["spec"] == {"note": "n"}
-
-
-def test_owners_of_unserved_versions_are_dropped() -> None:
-    fm = versions("example.com/v1")
-    live = fm.update(None, widget({"replicas": 1}), "creator", T0)
-    old = {**live["metadata"]["managedFields"][0], "manager": "old", "apiVersion": "example.com/v0"}
-    live["metadata"]["managedFields"].append(old)
-    after = fm.update(live, {**live, "spec": {"replicas": 2}}, "editor", T1)
-    assert set(owners(after)) == {"creator", "editor"}
-
-
-def test_field_that_became_atomic_is_owned_as_a_whole() -> None:
-    fm = manager()
-    live = fm.apply(None, widget({"fine": {"a": "1"}, "tags": ["x"]}), "one", T0)
-    spec = {**SCHEMA["properties"]["spec"]}
-    spec["properties"] = {
-        **spec["properties"],
-        "fine": {**spec["properties"]["fine"], "x-kubernetes-map-type": "atomic"},
-        "tags": {"type": "array", "items": TEXT},
-    }
-    atomic = manager(Node({"type": "object", "properties": {"spec": spec}}))
-    after = atomic.update(live, {**live, "spec": {**live["spec"], "replicas": 1}}, "x", T1)
-    assert owners(after)["one"] == {"f:spec": {"f:fine": {}, "f:tags": {}}}
-
-
-def kubectl_live() -> dict[str, Any]:
-    fm = manager()
-    annotations = {
-        LAST_APPLIED: '{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},'
-        '"spec":{"fine":{"a":"1","b":"was"}}}'
-    }
-    obj = widget({"fine": {"a": "1", "b": "2"}}, metadata={"name": "a", "annotations": annotations})
-    return fm.update(None, obj, "kubectl-client-side-apply", T0)
-
-
-def test_kubectl_takes_over_from_client_side_apply() -> None:
-    fm = manager()
-    after = fm.apply(kubectl_live(), widget({"fine": {"a": "new", "x": "<"}}), "kubectl", T1)
-    assert after["spec"]["fine"]["a"] == "new"
-    assert after["metadata"]["annotations"][LAST_APPLIED] == (
-        '{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},'
-        '"spec":{"fine":{"a":"new","x":"\\u003c"}}}\n'
-    )
-    with pytest.raises(ApplyConflict, match=r"1 conflict: .*\.spec\.fine\.b$"):
-        fm.apply(kubectl_live(), widget({"fine": {"a": "new", "b": "new"}}), "kubectl", T1)
-    with pytest.raises(ApplyConflict):
-        fm.apply(kubectl_live(), widget({"fine": {"a": "new"}}), "other", T1)
-
-
-def test_scale_maps_owners_of_replicas() -> None:
-    fm = manager()
-    paths = {"example.com/v1": path_elements.fields_path("spec", "replicas")}
-    live = fm.apply(None, widget({"replicas": 1, "plain": ["x"]}), "one", T0)
-    parent = live["metadata"]["managedFields"]
-    scale = {
-        "apiVersion": "autoscaling/v1",
-        "kind": "Scale",
-        "metadata": {"name": "a", "managedFields": to_scale(parent, paths)},
-    }
-    assert scale["metadata"]["managedFields"][0]["fieldsV1"] == {"f:spec": {"f:replicas": {}}}  # type: ignore[index]
-    scaler = FieldManager("autoscaling/v1", "Scale", None, subresource="scale")
-    scaled = scaler.update({**scale, "spec": {"replicas": 1}}, {**scale, "spec": {"replicas": 2}}, "hpa", T1)
-    after = from_scale(parent, scaled["metadata"]["managedFields"], paths, "example.com/v1")
-    assert [(e["manager"], e["fieldsV1"], e.get("subresource")) for e in after] == [
-        ("one", {"f:spec": {"f:plain": {}}}, None),
-        ("hpa", {"f:spec": {"f:replicas": {}}}, "scale"),
-    ]
-
-
-def test_changed_times_are_ignored() -> None:
-    live = manager().apply(None, widget({"replicas": 1}), "one", T0)
-    entries = [{**e, "time": "2026-02-02T00:00:00Z"} for e in live["metadata"]["managedFields"]]
-    touched = {**live, "metadata": {**live["metadata"], "managedFields": entries}}
-    assert keep_times_if_unchanged(live, touched) is live
-    changed = {**touched, "spec": {"replicas": 2}}
-    assert keep_times_if_unchanged(live, changed) is changed
-
-
 def test_order_of_merged_lists() -> None:
     fm = manager()
     live = fm.update(None, widget({"tags": ["a", "b", "c", "d"]}), "creator", T0)
     after = fm.apply(live, widget({"tags": ["d", "x", "b"]}), "one", T1)
     assert after["spec"]["tags"] == ["a", "c", "d", "x", "b"]
-
-
-def test_fields_that_only_one_version_ignores() -> None:
-    nodes = Node(SCHEMA)
-    main = manager(
-        nodes,
-        ignored={"example.com/v1": STATUS},
-        node_for=lambda _: nodes,
-        convert=lambda obj, version: {**obj, "apiVersion": version},
-    )
-    status = FieldManager("example.com/v2", "Widget", nodes, subresource="status")
-    live = main.update(None, widget({"replicas": 1}), "creator", T0)
-    in_v2 = {**live, "apiVersion": "example.com/v2"}
-    report = {**widget(status={"phase": "A"}), "apiVersion": "example.com/v2"}
-    live = {**status.apply(in_v2, report, "c", T0), "apiVersion": "example.com/v1"}
-    with pytest.raises(ApplyConflict, match=r'"c" with subresource "status": \.status\.phase$'):
-        main.apply(live, widget(status={"phase": "B"}), "one", T1)
 
 
 def test_structs_of_built_in_types_have_no_owner() -> None:
@@ -594,31 +278,3 @@ def test_structs_of_built_in_types_have_no_owner() -> None:
     }
     after = fm.update(made, {**made, "status": {"replicas": 1}}, "controller", T1)
     assert owners(after)["controller"] == {"f:status": {"f:replicas": {}}}
-
-
-def test_owner_in_a_version_without_conversion() -> None:
-    nodes = {
-        "example.com/v1": Node({"type": "object", "properties": {"a": TEXT}}),
-        "example.com/v2": Node({"type": "object", "properties": {"a": TEXT, "b": TEXT}}),
-    }
-
-    def at(version: str) -> FieldManager:
-        return FieldManager(
-            version,
-            "Widget",
-            nodes[version],
-            node_for=nodes.__getitem__,
-            convert=lambda obj, to: {**obj, "apiVersion": to},
-        )
-
-    def widget(version: str, **fields: str) -> dict[str, Any]:
-        return {"apiVersion": version, "kind": "Widget", "metadata": {"name": "w"}, **fields}
-
-    live = at("example.com/v1").apply(None, widget("example.com/v1", a="1"), "one", T0)
-    with pytest.raises(APIError, match=r"failed to convert new object: \.b: field not declared in schema"):
-        at("example.com/v2").apply(
-            {**live, "apiVersion": "example.com/v2"}, widget("example.com/v2", b="2"), "two", T1
-        )
-    seen = {**live, "apiVersion": "example.com/v2"}
-    written = at("example.com/v2").update(seen, {**seen, "b": "2"}, "two", T1)
-    assert "managedFields" not in written["metadata"]
