@@ -89,7 +89,7 @@ async def test_service_account_tokens():
     )
     alive = [True]
 
-    async def lookup(claims):
+    async def lookup(claims, request):
         right = alive[0] and claims["kubernetes.io"]["serviceaccount"]["uid"] == "u"
         return "" if right else "the account is another one"
 

@@ -89,6 +89,7 @@ class Auditor:
         if config.level is AuditLevel.NONE:
             return
         audit = request.audit = RequestAudit(self, config, new_event(request, info, request.user, name))
+        audit.annotations.update(getattr(request, "audit_annotations", ()))
         accepted = audit.emit("RequestReceived")
         if accepted is not True and not (isinstance(accepted, Awaitable) and await accepted):
             self._rejected += 1

@@ -25,8 +25,11 @@ PREFIX = "system:serviceaccount:"
 LEGACY_ISSUER = "kubernetes/serviceaccount"
 _LEGACY_CLAIM = "kubernetes.io/serviceaccount/"
 Claims = dict[str, Any]
-Lookup = Callable[[Claims], Awaitable[str]]
-"""Returns why a token is invalid (its account or bound object was deleted), or an empty string."""
+Lookup = Callable[[Claims, HTTPRequest | None], Awaitable[str]]
+"""Returns why a token is invalid (its account or bound object was deleted), or an empty string.
+
+It may add warnings and audit annotations to the request.
+"""
 
 
 class TokenInvalidated(Unauthorized):
@@ -98,8 +101,13 @@ class ServiceAccountAuthenticator:
             return _with_private_claim(claims, token, self.audiences) if is_legacy else claims
         raise Unauthorized("Unauthorized")
 
-    async def user_of(self, token: str, audiences: Sequence[str] | None = None) -> User | None:
-        """Return the account of a token; `None` if it is not a service account token."""
+    async def user_of(
+        self, token: str, audiences: Sequence[str] | None = None, *, request: HTTPRequest | None = None
+    ) -> User | None:
+        """Return the account of a token; `None` if it is not a service account token.
+
+        `request` is the one that contains the token.
+        """
         claims = self.verify(token, audiences)
         if claims is None:
             return None
@@ -115,7 +123,7 @@ class ServiceAccountAuthenticator:
         ):
             raise Unauthorized("Unauthorized")
         if self.lookup is not None:
-            why = await self.lookup(claims)
+            why = await self.lookup(claims, request)
             if why:
                 raise TokenInvalidated(why)
         extra: dict[str, tuple[str, ...]] = {}
@@ -133,7 +141,7 @@ class ServiceAccountAuthenticator:
         token = bearer_token(request)
         if not token or token.count(".") != 2:
             return None
-        return await self.user_of(token)
+        return await self.user_of(token, request=request)
 
 
 def _with_private_claim(claims: Claims, token: str, audiences: Sequence[str]) -> Claims:

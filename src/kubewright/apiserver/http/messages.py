@@ -112,6 +112,7 @@ class HTTPRequest:
     __slots__ = (
         "_body",
         "audit",
+        "audit_annotations",
         "audit_id",
         "deadline",
         "headers",
@@ -130,6 +131,8 @@ class HTTPRequest:
 
     user: User
     info: RequestInfo
+    audit_annotations: dict[str, str]
+    """Annotations of the audit event from before authentication; not set if there are none."""
 
     def __init__(
         self,
@@ -168,6 +171,15 @@ class HTTPRequest:
         self.warnings = WarningRecorder()
         if user is not None:
             self.user = user
+
+    def annotate(self, name: str, value: str) -> None:
+        """Add an annotation to the audit event of the request."""
+        if self.audit is not None:
+            self.audit.annotations[name] = value
+        elif hasattr(self, "audit_annotations"):
+            self.audit_annotations[name] = value
+        else:
+            self.audit_annotations = {name: value}
 
     async def read(self, limit: int = 3 * 1024 * 1024) -> bytes:
         """Return the body; raises `RequestEntityTooLarge` above `limit` bytes."""

@@ -2,8 +2,9 @@
 
 `authentication` sets up the authenticators of a control plane: its own tokens and certificates, and those of
 other issuers (`external_tokens`). `TokenIssuer` signs tokens and publishes its keys, `TokenRequests` serves
-`serviceaccounts/token`, `token_invalidity` checks that the account and the bound object of a token exist, and
-`IdentityReviews` serves TokenReview and SelfSubjectReview.
+`serviceaccounts/token`, `token_invalidity` checks that the account and the bound object of a token exist,
+`legacy_tokens` checks those of token secrets and records their use, and `IdentityReviews` serves TokenReview
+and SelfSubjectReview.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from kubewright.apiserver.authentication.x509 import X509Authenticator
 from kubewright.controlplane.plane_options import FrontProxy
 
 from .external_tokens import ExternalTokens
+from .legacy_tokens import LegacyTokens
 from .reviews import IdentityReviews
 from .token_requests import token_invalidity
 from .tokenless import TokenlessAuthenticator
@@ -69,6 +70,8 @@ class Authentication:
         self.front_proxy: FrontProxy
         self._issuer: TokenIssuer
         self._server = server
+        self._legacy_tokens = LegacyTokens(server)
+        server.metrics.registry.register(self._legacy_tokens)
 
     def configure(self, credentials: PlaneCredentials, issuer: TokenIssuer) -> None:
         """Authenticate requests from now on, also with the credentials that the control plane issues."""
@@ -117,7 +120,7 @@ class Authentication:
             issuers=list(self.settings.account_issuers),
             keys=self._issuer.keys,
             audiences=self._issuer.audiences,
-            lookup=token_invalidity(self._server, self._issuer.clock),
+            lookup=token_invalidity(self._server, self._issuer.clock, self._legacy_tokens),
         )
 
     def _proxy_users(self) -> RequestHeaderAuthenticator:

@@ -11,6 +11,7 @@ from kubewright.apiserver.authentication import TokenAuthenticator
 from kubewright.apiserver.authentication.serviceaccount import ServiceAccountAuthenticator, TokenInvalidated
 from kubewright.apiserver.authentication.tokens import StaticTokenAuthenticator
 from kubewright.apiserver.authentication.user import AUTHENTICATED, User
+from kubewright.apiserver.http.messages import HTTPRequest
 from kubewright.apiserver.objects import current_timestamp
 from kubewright.apiserver.subresource import SubresourceRequest
 
@@ -45,7 +46,7 @@ class IdentityReviews:
         audiences = tuple(spec.get("audiences") or self.audiences)
         status: Object = {"user": {}}
         try:
-            found = await self._identify(token, audiences)
+            found = await self._identify(token, audiences, call.request)
         except TokenInvalidated as error:
             status["error"] = f"[invalid bearer token, {error.why}]"
         except Unauthorized as error:
@@ -62,7 +63,9 @@ class IdentityReviews:
                 }
         return {"kind": "TokenReview", "apiVersion": f"{GROUP}/v1", **review, "status": status}
 
-    async def _identify(self, token: str, audiences: tuple[str, ...]) -> tuple[User, tuple[str, ...]] | None:
+    async def _identify(
+        self, token: str, audiences: tuple[str, ...], request: HTTPRequest
+    ) -> tuple[User, tuple[str, ...]] | None:
         for table in self.static:
             user = table.user(token)
             if user is not None:
@@ -80,7 +83,7 @@ class IdentityReviews:
                         f"[invalid bearer token, token audiences {_listed(meant)} is invalid for "
                         f"the target audiences {_listed(audiences)}]"
                     )
-                user = await accounts.user_of(token, ())
+                user = await accounts.user_of(token, (), request=request)
                 assert user is not None
                 return user, heard
         failure: Unauthorized | None = None

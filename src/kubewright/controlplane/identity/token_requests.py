@@ -5,22 +5,22 @@ A token may be bound to a pod, a secret or a node; it is invalid when that objec
 
 from __future__ import annotations
 
-import base64
-import hmac
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from kubewright.api.errors import APIError, BadRequest, NotFound, conflict, invalid
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupKind, GroupResource, GroupVersionKind
 from kubewright.api.times import format_time, parse_time
-from kubewright.apiserver.authentication.serviceaccount import Claims
+from kubewright.apiserver.authentication.serviceaccount import Claims, Lookup
+from kubewright.apiserver.http.messages import HTTPRequest
 from kubewright.apiserver.objects import Object
 from kubewright.apiserver.server import APIServer
 from kubewright.apiserver.subresource import Subresource, SubresourceRequest
 
 from .issuer import TokenIssuer
+from .legacy_tokens import LegacyTokens, read_stored
 
 GROUP = "authentication.k8s.io"
 _LEAST, _MOST = 600, 1 << 32
@@ -29,8 +29,6 @@ _PROJECTED = 3607
 _YEAR = 365 * 24 * 3600
 _WEBHOOKS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 _LEEWAY = 60.0
-INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
-"""Label of token secrets that were not used for a long time."""
 _ISSUED = "authentication.kubernetes.io/issued-credential-id"
 """Audit annotation: the ID of the token."""
 
@@ -208,19 +206,12 @@ class TokenRequests:
         return store.codec.unpack((item := await store.read(namespace, name)).value, item.mod_revision)
 
 
-def token_invalidity(server: APIServer, clock: Callable[[], float]) -> Callable[[Claims], Awaitable[str]]:
+def token_invalidity(server: APIServer, clock: Callable[[], float], legacy_tokens: LegacyTokens) -> Lookup:
     """Return a function that reports why a token is invalid: its account or bound object was deleted or
     replaced."""
 
-    async def read(plural: str, namespace: str, name: str) -> Object | None:
-        store = server.store("", plural)
-        item = await store.storage.get(store.key(namespace, name)) if store is not None else None
-        if store is None or item is None:
-            return None
-        return store.codec.unpack(item.value, item.mod_revision)
-
     async def find(plural: str, namespace: str, name: str) -> Object | None:
-        found = await read(plural, namespace, name)
+        found = await read_stored(server, plural, namespace, name)
         metadata: Object | None = found["metadata"] if found is not None else None
         return metadata
 
@@ -244,26 +235,12 @@ def token_invalidity(server: APIServer, clock: Callable[[], float]) -> Callable[
             return f"{kind} UID ({uid}) does not match service account {kind} ref claim ({claimed})"
         return "service account token has been invalidated" if found is None or is_gone(found) else ""
 
-    async def copy_problem(namespace: str, name: str, token: str) -> str:
-        """Check the token of a `kubernetes.io/service-account-token` secret against the secret."""
-        secret = await read("secrets", namespace, name)
-        if secret is None or "deletionTimestamp" in secret["metadata"]:
-            return "Token has been invalidated"
-        stored = base64.b64decode((secret.get("data") or {}).get("token") or "")
-        if not hmac.compare_digest(stored, token.encode()):
-            return "Token does not match server's copy"
-        if (secret["metadata"].get("labels") or {}).get(INVALID_SINCE):
-            return f"the token in secret {namespace}/{name} has been marked invalid"
-        return ""
-
-    async def problem(claims: Claims) -> str:
+    async def problem(claims: Claims, request: HTTPRequest | None) -> str:
         private = claims.get("kubernetes.io") or {}
         namespace = private.get("namespace") or ""
         account = private.get("serviceaccount") or {}
-        secret = private.get("secret") or {}
-        if "token" in secret:
-            found = await copy_problem(namespace, secret.get("name") or "", secret["token"])
-            return found or await account_problem(namespace, account)
+        if "token" in (private.get("secret") or {}):
+            return await legacy_tokens.problem(claims, request, clock)
         found = await account_problem(namespace, account)
         for kind in ("secret", "pod"):
             if not found and kind in private:
