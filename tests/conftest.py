@@ -1,4 +1,4 @@
-"""Shared by all tests: settings of property tests, restored loggers, a kube-apiserver of the environment."""
+"""Shared by all tests: settings of property tests, restored loggers, reserved ports, a kube-apiserver."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.ports import reserve_ports
 
 from kubewright.client import ClusterConfig
 from kubewright.testing.server import server_kinds, start_kube_apiserver
@@ -25,6 +26,13 @@ def restored_loggers() -> Iterator[None]:
     root.handlers[:] = handlers
     root.setLevel(level)
     package.setLevel(package_level)
+
+
+@pytest.fixture
+def reserved_port() -> Iterator[int]:
+    """A port of 127.0.0.1 that no other process takes before the server of the test listens on it."""
+    with reserve_ports(1) as (port,):
+        yield port
 
 
 @pytest.fixture(scope="session")

@@ -202,7 +202,7 @@ async def test_waiting_reports_progress_and_failures(client: Client, lamps: Appl
     assert states == ["deployment.apps/web: InProgress: the Deployment has not been observed yet"]
     done = {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1}
     done |= {"availableReplicas": 1, "readyReplicas": 1}
-    waiting = asyncio.create_task(lamps.wait_until_ready(timeout=10, progress=progress))
+    waiting = asyncio.create_task(lamps.wait_until_ready(timeout=60, progress=progress))
     while len(states) < 2:
         await asyncio.sleep(0)
     await client.patch(

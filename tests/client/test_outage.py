@@ -10,26 +10,30 @@ import pytest
 
 from kubewright.api import ObjectMeta
 from kubewright.api.core.v1 import ConfigMap
-from kubewright.apiserver.http.ports import free_port
-from kubewright.client import Backoff, Client
+from kubewright.client import Backoff, Client, RetryPolicy
 from kubewright.controlplane import ControlPlane
 
 
+def outages(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [each for each in caplog.records if "cannot be reached" in getattr(each, "error", "")]
+
+
 async def test_watch_and_reads_survive_server_restart(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, reserved_port: int
 ) -> None:
-    port, kubeconfig = free_port(), tmp_path / "kubeconfig"
+    kubeconfig = tmp_path / "kubeconfig"
 
     def plane() -> ControlPlane:
         store = f"sqlite:{tmp_path / 'state.db'}"
-        return ControlPlane(store=store, port=port, kubeconfig=kubeconfig, controllers=False)
+        return ControlPlane(store=store, port=reserved_port, kubeconfig=kubeconfig, controllers=False)
 
     def made(name: str) -> ConfigMap:
         return ConfigMap(metadata=ObjectMeta(name=name, namespace="default", labels={"mine": "yes"}))
 
     seen: list[str | None] = []
     async with plane():
-        client = Client.connect(kubeconfig, metrics=False)
+        retries = RetryPolicy(transient_attempts=1000, max_delay=0.5)  # until the server is back
+        client = Client.connect(kubeconfig, metrics=False, retries=retries)
         watch = client.watch(ConfigMap, namespace="default", labels="mine")
         watch._backoff = Backoff(initial=0.01, maximum=0.1)
 
@@ -46,16 +50,18 @@ async def test_watch_and_reads_survive_server_restart(
     with caplog.at_level(logging.WARNING, "kubewright.client"):
         reading = asyncio.create_task(client.get(ConfigMap, "before", namespace="default"))
         await asyncio.sleep(0.05)
+        async with asyncio.timeout(60):
+            while not outages(caplog):
+                await asyncio.sleep(0.01)
         async with plane():
             assert (await reading).metadata.name == "before"
             await client.create(made("after"))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await following
             await watch.aclose()
             await client.aclose()
     assert seen == ["before", "after"]
-    explained = [each for each in caplog.records if "cannot be reached" in getattr(each, "error", "")]
-    assert 1 <= len(explained) <= 2
+    assert 1 <= len(outages(caplog)) <= 2
 
 
 async def test_request_metrics_and_spans(tmp_path: Path) -> None:

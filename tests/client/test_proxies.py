@@ -171,7 +171,7 @@ async def test_requests_through_proxy(scheme: str, login: str, port: int, tmp_pa
 async def test_websockets_through_proxy(scheme: str, login: str, port: int, tmp_path: Path) -> None:
     async with Proxy(scheme, login).running(tmp_path) as proxy:
         transport = HTTPTransport(config(port, proxy))
-        socket = await transport.websocket("/echo", protocols=("v5.channel.k8s.io",), timeout=10)
+        socket = await transport.websocket("/echo", protocols=("v5.channel.k8s.io",), timeout=60)
         message = b"x" * 200_000
         await socket.send(message)
         assert await socket.receive() == b"heard " + message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -89,15 +90,12 @@ async def test_kind_installed_later_is_mapped(client: Client) -> None:
     await client.wait(made, until=condition("Established"))
     client.mapper._clock = lambda: float("inf")
     found = None
-    for _ in range(100):
-        try:
-            found = await client.mapper.resource_for("lt")
-            break
-        except NoKindMatch:
-            import asyncio
-
-            await asyncio.sleep(0.05)
-    assert found is not None
+    async with asyncio.timeout(60):
+        while found is None:
+            try:
+                found = await client.mapper.resource_for("lt")
+            except NoKindMatch:
+                await asyncio.sleep(0.05)
     assert found.gvk == gvk
     late = await client.create(Unstructured.new(gvk, "one"))
     assert late.uid

@@ -110,7 +110,7 @@ async def machines(client: Client, namespace: str) -> Client:
     with suppress(AlreadyExists):
         await client.create(definition())
     await client.wait(
-        CustomResourceDefinition, "machines.client.example.com", until=condition("Established"), timeout=15
+        CustomResourceDefinition, "machines.client.example.com", until=condition("Established"), timeout=60
     )
     return client.in_namespace(namespace)
 

@@ -21,7 +21,7 @@ from kubewright.storage.sqlite import SQLiteStorage
 async def get(url: str) -> tuple[int, str]:
     def read() -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(url, timeout=5) as response:
+            with urllib.request.urlopen(url, timeout=60) as response:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -29,8 +29,8 @@ async def get(url: str) -> tuple[int, str]:
     return await asyncio.to_thread(read)
 
 
-async def test_health_and_version_are_served(tmp_path: Path, unused_tcp_port: int) -> None:
-    url = f"http://127.0.0.1:{unused_tcp_port}"
+async def test_health_and_version_are_served(tmp_path: Path, reserved_port: int) -> None:
+    url = f"http://127.0.0.1:{reserved_port}"
     start([f"--data-dir={tmp_path / 'data'}", "--listen-client-urls", url, "--log-level=error"])
     assert await get(f"{url}/health") == (200, '{"health":"true","reason":""}')
     assert json.loads((await get(f"{url}/version"))[1])["etcdserver"]
@@ -40,13 +40,13 @@ async def test_health_and_version_are_served(tmp_path: Path, unused_tcp_port: in
 
 
 async def test_the_store_is_found_over_tls_with_a_client_certificate(
-    tmp_path: Path, unused_tcp_port: int
+    tmp_path: Path, reserved_port: int
 ) -> None:
     authority = CertificateAuthority.create("etcd-ca")
     (tmp_path / "ca.crt").write_bytes(authority.certificate)
     authority.issue("etcd", hosts=("127.0.0.1",), server=True).write(tmp_path / "s.crt", tmp_path / "s.key")
     authority.issue("apiserver").write(tmp_path / "c.crt", tmp_path / "c.key")
-    url = f"https://127.0.0.1:{unused_tcp_port}"
+    url = f"https://127.0.0.1:{reserved_port}"
     start(
         [
             f"--data-dir={tmp_path / 'data'}",
@@ -63,7 +63,7 @@ async def test_the_store_is_found_over_tls_with_a_client_certificate(
         certfile=str(tmp_path / "c.crt"),
         keyfile=str(tmp_path / "c.key"),
     )
-    storage = await open_etcd(options, timeout=0.0)
+    storage = await open_etcd(options, timeout=60.0)
     assert isinstance(storage, SQLiteStorage)
     without = EtcdClientOptions(servers=(url,), cafile=str(tmp_path / "ca.crt"))
     with pytest.raises(EtcdUnavailable):

@@ -265,8 +265,8 @@ def test_etcd_rejects_a_directory_that_is_in_use(tmp_path: Path, capsys: pytest.
     assert "holds the data of a real etcd" in capsys.readouterr().err
 
 
-async def test_the_store_is_found_through_the_etcd_url(tmp_path: Path, unused_tcp_port: int) -> None:
-    url = f"http://127.0.0.1:{unused_tcp_port}"
+async def test_the_store_is_found_through_the_etcd_url(tmp_path: Path, reserved_port: int) -> None:
+    url = f"http://127.0.0.1:{reserved_port}"
     start_etcd([f"--data-dir={tmp_path}", f"--listen-client-urls={url}", "--max-request-bytes", "1000"])
     storage = await open_etcd(EtcdClientOptions(servers=(url,), prefix="/registry"))
     assert isinstance(storage, SQLiteStorage)
@@ -295,9 +295,9 @@ async def test_a_real_etcd_is_used_with_its_flags(
 
 
 async def test_a_second_server_on_one_store_reports_why_it_cannot_start(
-    tmp_path: Path, unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, reserved_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = f"http://127.0.0.1:{unused_tcp_port}"
+    url = f"http://127.0.0.1:{reserved_port}"
     start_etcd([f"--data-dir={tmp_path}", f"--listen-client-urls={url}"])
     monkeypatch.setattr(kube_apiserver, "STORE_TIMEOUT", 0.0)
     flags = parse_flags([f"--etcd-servers={url}", f"--cert-dir={tmp_path}", "--secure-port=1"], TYPES)
@@ -306,8 +306,8 @@ async def test_a_second_server_on_one_store_reports_why_it_cannot_start(
             await kube_apiserver.serve(translate(flags), kube_apiserver.LogHandler())
 
 
-async def test_an_unreachable_etcd_is_an_error(unused_tcp_port: int) -> None:
-    options = EtcdClientOptions(servers=(f"http://127.0.0.1:{unused_tcp_port}",))
+async def test_an_unreachable_etcd_is_an_error(reserved_port: int) -> None:
+    options = EtcdClientOptions(servers=(f"http://127.0.0.1:{reserved_port}",))
     with pytest.raises(EtcdUnavailable, match=r"etcd does not respond: .*; check --etcd-servers"):
         await open_etcd(options, timeout=0.0)
     await asyncio.sleep(0)

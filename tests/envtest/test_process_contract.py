@@ -10,14 +10,15 @@ import http.client
 import json
 import re
 import signal
-import socket
 import ssl
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ports import reserve_ports
 
 from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.envtest.executables import write_executables
@@ -29,12 +30,6 @@ def assets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_executables(tmp_path_factory.mktemp("assets") / "with space").directory
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class Process:
     """A started executable with the health check that envtest polls."""
 
@@ -43,7 +38,7 @@ class Process:
         self.log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen([path, *arguments], stdout=output, stderr=output)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
                 break
@@ -57,7 +52,7 @@ class Process:
         pytest.fail(f"{path.name} did not start: {log.read_text()}")
 
     def connection(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
 
     def get(self, path: str) -> tuple[int, bytes]:
         return self.request("GET", path)
@@ -76,7 +71,7 @@ class Process:
         """Send SIGTERM; return the exit code and the seconds until the end."""
         started = time.monotonic()
         self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(20), time.monotonic() - started
+        return self._process.wait(60), time.monotonic() - started
 
 
 class EtcdProcess(Process):
@@ -98,12 +93,11 @@ class EtcdProcess(Process):
 class APIServerProcess(Process):
     """kube-apiserver with the default arguments of envtest, and a client of its administrator."""
 
-    def __init__(self, assets: Path, certificates: Path, etcd_port: int, *extra: str) -> None:
+    def __init__(self, assets: Path, certificates: Path, port: int, etcd_port: int, *extra: str) -> None:
         self._anonymous = ssl._create_unverified_context()
         self._context: ssl.SSLContext | None = None
         self._certificates = certificates
         self._write_certificates()
-        port = _free_port()
         super().__init__(
             assets / "kube-apiserver",
             "--allow-privileged=true",
@@ -145,7 +139,7 @@ class APIServerProcess(Process):
 
     def connection(self) -> http.client.HTTPConnection:
         return http.client.HTTPSConnection(
-            "127.0.0.1", self.port, context=self._context or self._anonymous, timeout=10
+            "127.0.0.1", self.port, context=self._context or self._anonymous, timeout=60
         )
 
 
@@ -163,10 +157,17 @@ def test_help_texts_have_the_flags_that_envtest_looks_for(assets: Path) -> None:
     assert not has_flag("kube-apiserver", "insecure-port")
 
 
-def test_data_survives_restarts_of_each_process(assets: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def ports() -> Iterator[list[int]]:
+    with reserve_ports(3) as reserved:
+        yield reserved
+
+
+def test_data_survives_restarts_of_each_process(assets: Path, tmp_path: Path, ports: list[int]) -> None:
     data, certificates = tmp_path / "etcd", tmp_path / "certs"
-    etcd = EtcdProcess(assets, data, _free_port())
-    api = APIServerProcess(assets, certificates, etcd.port)
+    etcd_port, api_port, other_port = ports
+    etcd = EtcdProcess(assets, data, etcd_port)
+    api = APIServerProcess(assets, certificates, api_port, etcd_port)
     assert api.get("/api/v1/namespaces/default")[0] == 200
     assert api.request("POST", CONFIG_MAPS, CONFIG_MAP)[0] == 201
     assert (
@@ -181,8 +182,8 @@ def test_data_survives_restarts_of_each_process(assets: Path, tmp_path: Path) ->
 
     code, seconds = api.terminate()
     assert code == 0
-    assert seconds < 2
-    api = APIServerProcess(assets, certificates, etcd.port)
+    assert seconds < 20, "envtest kills the process after this time"
+    api = APIServerProcess(assets, certificates, api_port, etcd_port)
     status, body = api.get(f"{CONFIG_MAPS}/kept")
     assert status == 200
     first = json.loads(body)["metadata"]
@@ -190,10 +191,10 @@ def test_data_survives_restarts_of_each_process(assets: Path, tmp_path: Path) ->
     # etcd stops first: the API server still stops on SIGTERM.
     assert etcd.terminate()[0] == -signal.SIGTERM
     assert api.terminate()[0] == 0
-    etcd = EtcdProcess(assets, data, _free_port())
-    api = APIServerProcess(assets, certificates, etcd.port, "--etcd-prefix=/registry")
+    etcd = EtcdProcess(assets, data, etcd_port)
+    api = APIServerProcess(assets, certificates, api_port, etcd_port, "--etcd-prefix=/registry")
     assert json.loads(api.get(f"{CONFIG_MAPS}/kept")[1])["metadata"] == first
-    other = APIServerProcess(assets, certificates, etcd.port, "--etcd-prefix=/other")
+    other = APIServerProcess(assets, certificates, other_port, etcd_port, "--etcd-prefix=/other")
     assert other.get(f"{CONFIG_MAPS}/kept")[0] == 404
     for process in (other, api, etcd):
         process.terminate()

@@ -58,7 +58,7 @@ class Kubectl:
             stderr=asyncio.subprocess.PIPE,
             env={**self._environment, **(environment or {})},
         )
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             stdout, stderr = await process.communicate(input)
         return Output(stdout.decode(), stderr.decode(), process.returncode or 0)
 

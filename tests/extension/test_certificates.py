@@ -9,7 +9,6 @@ import pytest
 from kubewright import ObjectMeta
 from kubewright.api.apiregistration.v1 import APIService
 from kubewright.api.core.v1 import Secret, Service, ServicePort, ServiceSpec
-from kubewright.apiserver.http.ports import free_port
 from kubewright.client import condition
 from kubewright.testing import TestServer, run_app
 
@@ -17,8 +16,10 @@ from .ovens import GROUP, OvenV1, kitchen
 
 
 @pytest.mark.control_plane(controllers=False)
-async def test_managed_certificates_and_their_ca_bundle(control_plane: TestServer) -> None:
-    client, port = control_plane.client(), free_port()
+async def test_managed_certificates_and_their_ca_bundle(
+    control_plane: TestServer, reserved_port: int
+) -> None:
+    client, port = control_plane.client(), reserved_port
     spec = ServiceSpec(ports=[ServicePort(port=443)])
     await client.create(Service(metadata=ObjectMeta(name="kitchen", namespace="default"), spec=spec))
     control_plane.plane.service_resolver.overrides["kitchen.default"] = f"https://127.0.0.1:{port}"
@@ -31,7 +32,7 @@ async def test_managed_certificates_and_their_ca_bundle(control_plane: TestServe
         host="127.0.0.1",
         port=port,
     ) as running:
-        await client.wait(APIService, f"v1.{GROUP}", until=condition("Available"), timeout=20)
+        await client.wait(APIService, f"v1.{GROUP}", until=condition("Available"), timeout=60)
         assert not await client.list(OvenV1)
         service = await client.get(APIService, f"v1.{GROUP}")
         secret = await client.get(Secret, "kitchen-certificates", namespace="default")

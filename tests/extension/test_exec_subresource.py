@@ -101,7 +101,7 @@ async def test_connecting_requires_a_verb(cluster: TestServer) -> None:
             )
         )
         ada = client.with_impersonation("ada").subresource("console", Machine, "web", namespace="default")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             with pytest.raises(Forbidden, match='User "ada" cannot connect resource "machines"'):
                 await ada.exec(["hostname"])
 

@@ -43,7 +43,10 @@ DEPLOYMENT = {
 
 
 class PrometheusAPI:
-    """Responds to queries: each pod has `rate` requests per second, each queue a length."""
+    """Responds to queries: the objects of a query share `rate` requests per second, each queue has a length.
+
+    An autoscaler that adds pods reaches its target and stays there.
+    """
 
     def __init__(self) -> None:
         self.rate = 10.0
@@ -62,7 +65,8 @@ class PrometheusAPI:
         names_of = re.search(rf'{label[1]}=~"([^"]*)"', query) if label else None
         assert label is not None
         assert names_of is not None
-        return [_series({label[1]: name}, self.rate) for name in names_of[1].split("|")]
+        found_names = names_of[1].split("|")
+        return [_series({label[1]: name}, self.rate / len(found_names)) for name in found_names]
 
 
 def _series(labels: dict[str, str], value: float) -> object:
@@ -115,7 +119,7 @@ async def wait_for_replicas(client: Client, count: int) -> None:
     def is_scaled(found: Deployment | None) -> bool:
         return bool(found and found.status and found.status.ready_replicas == count)
 
-    await client.wait(Deployment, "web", namespace="default", until=is_scaled, timeout=30)
+    await client.wait(Deployment, "web", namespace="default", until=is_scaled, timeout=60)
 
 
 async def get(client: Client, path: str, query: str = "") -> tuple[int, dict[str, object]]:
@@ -185,7 +189,7 @@ async def test_an_autoscaler_scales_on_a_custom_metric(monkeypatch: pytest.Monke
         target = {"type": "AverageValue", "averageValue": "4"}
         metric = {"type": "Pods", "pods": {"metric": {"name": "http_requests"}, "target": target}}
         await client.create(autoscaler(metric))
-        await wait_for_replicas(client, 3)  # 10 requests per second and pod, 4 are wanted
+        await wait_for_replicas(client, 3)  # 10 requests per second, 4 per pod are wanted
         assert any('pod=~"web-' in query for query in prometheus.queries)
 
 
@@ -203,7 +207,7 @@ async def test_an_autoscaler_scales_on_an_external_metric(monkeypatch: pytest.Mo
             return any(each.type == "ScalingActive" and each.status == "False" for each in conditions)
 
         failed = await client.wait(
-            HorizontalPodAutoscaler, "web", namespace="default", until=has_failed, timeout=20
+            HorizontalPodAutoscaler, "web", namespace="default", until=has_failed, timeout=60
         )
         assert "no metrics returned from external metrics API" in str(failed.status)
 

@@ -36,7 +36,7 @@ async def start_cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[
             "web",
             namespace="default",
             until=lambda pod: bool(pod and pod.status and pod.status.phase == "Running"),
-            timeout=20,
+            timeout=60,
         )
         async with run_app(app, client):
             yield server, client
@@ -74,7 +74,7 @@ async def test_the_simulated_api_returns(monkeypatch: pytest.MonkeyPatch) -> Non
         client = server.client()
         async with run_app(app, client):
             pass
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await client.wait(
                 APIService,
                 f"v1beta1.{GROUP}",

@@ -142,7 +142,7 @@ async def test_watches_see_changes_of_the_backend(client: Client, running_app: R
     table = Table()
     await running_app(library(table))
     table.rows["default", "a"] = "Emma"
-    async with asyncio.timeout(20), client.watch(Book, namespace="default") as watch:
+    async with asyncio.timeout(60), client.watch(Book, namespace="default") as watch:
         first = await anext(watch)
         assert (first.type, first.object.spec.title) == ("ADDED", "Emma")
         table.rows["default", "a"] = "Persuasion"

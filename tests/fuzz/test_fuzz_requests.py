@@ -344,7 +344,8 @@ async def test_no_request_raises_an_exception(caplog) -> None:
                     request.query.raw[:200],
                     dict(request.headers),
                 )
-                assert not [record for record in caplog.records if record.exc_info], (
+                failures = [record for record in caplog.records if record.exc_info]
+                assert not [each for each in failures if each.name.startswith("kubewright.")], (
                     shown,
                     caplog.text[-3000:],
                 )

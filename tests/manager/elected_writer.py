@@ -1,8 +1,11 @@
 """A process that writes continuously while it is the leader. Started by test_paused_leaders.
 
-    python elected_writer.py KUBECONFIG IDENTITY
+    python elected_writer.py KUBECONFIG IDENTITY LATER
 
-It patches the ConfigMap `diary` with its identity through the fenced client of a manager.
+It patches the ConfigMap `diary` with its identity through the fenced client of a manager, and prints the
+monotonic times at which it started to read the Lease, each after the response. When the file `LATER` exists,
+its clock is ahead by more than the duration of a lease: the test decides when leases expire, not the speed of
+the machine.
 """
 
 from __future__ import annotations
@@ -10,22 +13,38 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sys
+import time
+from pathlib import Path
 
 from kubewright.api.core.v1 import ConfigMap
-from kubewright.client import Client, patches
+from kubewright.client import APIRequest, APIResponse, CallNext, Client, ResponseStream, patches
 from kubewright.manager import Cluster, LeaderElector, Manager
+from kubewright.manager.leader_election import boot_clock
+
+LEASE_DURATION = 300.0
 
 
-async def main(kubeconfig: str, identity: str) -> None:
+async def main(kubeconfig: str, identity: str, later: str) -> None:
+    def clock() -> float:
+        return boot_clock() + (2 * LEASE_DURATION if Path(later).exists() else 0.0)
+
+    async def report(call: APIRequest, proceed: CallNext) -> APIResponse | ResponseStream:
+        started = time.monotonic()
+        response = await proceed(call)
+        if call.verb == "get":
+            print(started, flush=True)
+        return response
+
     async with Client.connect(kubeconfig) as client:
         elector = LeaderElector(
-            client,
+            client.with_interceptor(report),
             "writer",
             namespace="default",
             identity=identity,
-            lease_duration=2.0,
-            renew_deadline=1.2,
+            lease_duration=LEASE_DURATION,
+            renew_deadline=LEASE_DURATION - 60,
             retry_period=0.2,
+            clock=clock,
         )
         manager = Manager(Cluster(client), elector=elector)
 
@@ -36,7 +55,6 @@ async def main(kubeconfig: str, identity: str) -> None:
                         return
                     change = patches.merge_patch({"data": {"writer": identity, "count": str(count)}})
                     await manager.client.patch(ConfigMap, change, name="diary", namespace="default")
-                    print(count, flush=True)
 
         manager.add(Writer())
         await manager.run()

@@ -10,17 +10,16 @@ from typing import Any
 
 import aiohttp
 import pytest
-from prometheus_client import Counter
+from prometheus_client import REGISTRY, Counter
 
 from kubewright.api import ObjectMeta, Unstructured
 from kubewright.api.core.v1 import ConfigMap, ServiceAccount
-from kubewright.apiserver.http.ports import free_port
 from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.client import Client
 from kubewright.client.rest.metrics import ClientMetrics
 from kubewright.controller import ControllerBuilder, Request
 from kubewright.manager import Cluster, LeaderElector, Manager, Operator
-from kubewright.manager.http import MetricsAuthorizer, metrics_server
+from kubewright.manager.http import HTTPServer, MetricsAuthorizer, metrics_server
 from kubewright.testing import run_operator
 from kubewright.testing.server import TestServer
 from kubewright.webhook import CertificateFiles, SelfSignedCertificates
@@ -177,10 +176,13 @@ async def test_a_missing_certificate_names_the_file(tmp_path: Path, missing: str
 async def test_metrics_of_the_program_are_served(client: Client) -> None:
     backups = Counter("test_backups_total", "Finished backups.", ["database"])
     backups.labels("a").inc()
-    port = free_port()
-    async with (
-        run_operator(Operator("backups"), client, metrics_port=port, metrics_secure=False),
-        aiohttp.ClientSession() as session,
-        session.get(f"http://127.0.0.1:{port}/metrics") as response,
-    ):
-        assert 'test_backups_total{database="a"} 1.0' in await response.text()
+    try:
+        async with (
+            run_operator(Operator("backups"), client, metrics_port=0, metrics_secure=False) as manager,
+            aiohttp.ClientSession() as session,
+        ):
+            (server,) = [each for each in manager.runnables if isinstance(each, HTTPServer)]
+            async with session.get(f"http://127.0.0.1:{server.port}/metrics") as response:
+                assert 'test_backups_total{database="a"} 1.0' in await response.text()
+    finally:
+        REGISTRY.unregister(backups)

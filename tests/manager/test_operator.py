@@ -441,6 +441,11 @@ async def test_leadership_changes_between_replicas(client, eventually) -> None:
         made.settings.leader_election = True
         made.settings.leader_election_namespace = "default"
 
+        @made.on_startup
+        async def use_simulated_time(manager: Manager) -> None:
+            assert manager.elector is not None
+            manager.elector.clock = asyncio.get_running_loop().time
+
         @made.reconcile(Box)
         async def reconcile(thing: Box) -> None:
             log.append(name)

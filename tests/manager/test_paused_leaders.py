@@ -6,10 +6,10 @@ The writes and their order are read from the history of the storage.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -33,20 +33,48 @@ async def tls() -> AsyncIterator[tuple[TestServer, Path]]:
         yield server, server.plane.kubeconfig
 
 
+class Writer:
+    """A process of elected_writer.py."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+
+    async def has_read_the_lease(self) -> None:
+        """Wait until the process has read the Lease, and processed it, after this call."""
+        now = time.monotonic()
+        assert self.process.stdout is not None
+        async with asyncio.timeout(60):
+            for _ in range(2):  # the second read starts when the first one is processed
+                while float(await self.process.stdout.readline() or "inf") < now:
+                    pass
+
+    async def pause(self) -> None:
+        """Stop the process with SIGSTOP."""
+        self.process.send_signal(signal.SIGSTOP)
+        stat = Path(f"/proc/{self.process.pid}/stat")
+        async with asyncio.timeout(60):
+            while stat.read_text().rpartition(")")[2].split()[0] != "T":
+                await asyncio.sleep(0.01)
+
+    async def exit_code(self) -> int:
+        """Wait until the process has ended."""
+        return await asyncio.wait_for(self.process.wait(), 60)
+
+
 @asynccontextmanager
-async def writer(kubeconfig: Path, identity: str) -> AsyncIterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(
-        [sys.executable, str(PROGRAM), str(kubeconfig), identity],
-        stdout=subprocess.DEVNULL,
+async def writer(kubeconfig: Path, identity: str, later: Path) -> AsyncIterator[Writer]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(PROGRAM), str(kubeconfig), identity, str(later)),
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
     try:
-        yield process
+        yield Writer(process)
     finally:
-        if process.poll() is None:
+        if process.returncode is None:
             process.send_signal(signal.SIGCONT)
             process.kill()
-        await asyncio.to_thread(process.communicate)
+        await process.communicate()
 
 
 class History:
@@ -68,10 +96,20 @@ class History:
     def last(self, word: str) -> str:
         return next((who for _, what, who in reversed(self.entries) if what == word), "")
 
-    async def until(self, word: str, who: str, process: subprocess.Popen[bytes]) -> None:
-        async with asyncio.timeout(30):
+    async def until(self, word: str, who: str, running: Writer | None = None) -> None:
+        """Wait until somebody holds the Lease or wrote last; the process has to run meanwhile."""
+        async with asyncio.timeout(60):
             while self.last(word) != who:
-                assert process.poll() is None, process.stderr.read().decode() if process.stderr else ""
+                if running is not None and running.process.returncode is not None:
+                    assert running.process.stderr is not None
+                    raise AssertionError((await running.process.stderr.read()).decode())
+                await asyncio.sleep(0.01)
+
+    async def more(self, count: int) -> None:
+        """Wait for this number of further entries."""
+        seen = len(self.entries)
+        async with asyncio.timeout(60):
+            while len(self.entries) < seen + count:
                 await asyncio.sleep(0.01)
 
 
@@ -90,47 +128,59 @@ async def followed(client: Client) -> AsyncIterator[History]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_a_paused_leader_writes_nothing_after_it_was_replaced(tls: tuple[TestServer, Path]) -> None:
+async def test_a_paused_leader_writes_nothing_after_it_was_replaced(
+    tls: tuple[TestServer, Path], tmp_path: Path
+) -> None:
+    server, kubeconfig = tls
+    later = tmp_path / "later"
+    async with (
+        followed(server.client()) as history,
+        writer(kubeconfig, "first", later) as first,
+    ):
+        await history.until("wrote", "first", first)
+        async with writer(kubeconfig, "second", later) as second:
+            await first.pause()
+            await second.has_read_the_lease()
+            later.touch()
+            await history.until("wrote", "second", second)
+            first.process.send_signal(signal.SIGCONT)
+            assert await first.exit_code() != 0
+            assert first.process.stderr is not None
+            assert b"LeadershipLost" in await first.process.stderr.read()
+            await history.more(5)
+            entries = sorted(history.entries)
+            taken = next(revision for revision, what, who in entries if (what, who) == ("holds", "second"))
+            later_entries = {(what, who) for revision, what, who in entries if revision > taken}
+            assert ("wrote", "second") in later_entries
+            assert {who for _, who in later_entries} == {"second"}
+
+
+async def test_short_pause_keeps_leadership(tls: tuple[TestServer, Path], tmp_path: Path) -> None:
     server, kubeconfig = tls
     async with (
         followed(server.client()) as history,
-        writer(kubeconfig, "first") as first,
+        writer(kubeconfig, "first", tmp_path / "later") as first,
     ):
         await history.until("wrote", "first", first)
-        async with writer(kubeconfig, "second") as second:
-            os.kill(first.pid, signal.SIGSTOP)
-            await history.until("wrote", "second", second)
-            os.kill(first.pid, signal.SIGCONT)
-            assert await asyncio.to_thread(first.wait, 30) != 0
-            assert first.stderr is not None
-            assert b"LeadershipLost" in first.stderr.read()
-            entries = sorted(history.entries)
-            taken = next(revision for revision, what, who in entries if (what, who) == ("holds", "second"))
-            later = {(what, who) for revision, what, who in entries if revision > taken}
-            assert ("wrote", "second") in later
-            assert {who for _, who in later} == {"second"}
+        await first.pause()
+        first.process.send_signal(signal.SIGCONT)
+        await history.more(20)
+        assert first.process.returncode is None
 
 
-async def test_short_pause_keeps_leadership(tls: tuple[TestServer, Path]) -> None:
+async def test_killed_leader_is_replaced_and_stopped_leader_immediately(
+    tls: tuple[TestServer, Path], tmp_path: Path
+) -> None:
     server, kubeconfig = tls
-    async with followed(server.client()) as history, writer(kubeconfig, "first") as first:
+    later = tmp_path / "later"
+    async with followed(server.client()) as history, writer(kubeconfig, "first", later) as first:
         await history.until("wrote", "first", first)
-        os.kill(first.pid, signal.SIGSTOP)
-        os.kill(first.pid, signal.SIGCONT)
-        seen = len(history.entries)
-        async with asyncio.timeout(30):
-            while len(history.entries) < seen + 20:
-                await asyncio.sleep(0.01)
-        assert first.poll() is None
-
-
-async def test_killed_leader_is_replaced_and_stopped_leader_immediately(tls: tuple[TestServer, Path]) -> None:
-    server, kubeconfig = tls
-    async with followed(server.client()) as history, writer(kubeconfig, "first") as first:
-        await history.until("wrote", "first", first)
-        async with writer(kubeconfig, "second") as second:
-            first.kill()
+        async with writer(kubeconfig, "second", later) as second:
+            first.process.kill()
+            await first.exit_code()
+            await second.has_read_the_lease()
+            later.touch()
             await history.until("wrote", "second", second)
-            second.terminate()
-            assert await asyncio.to_thread(second.wait, 30) == 0
-            assert history.last("holds") == ""
+            second.process.terminate()
+            assert await second.exit_code() == 0
+            await history.until("holds", "")

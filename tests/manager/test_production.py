@@ -18,7 +18,7 @@ from kubewright.api.declarations import Rbac, WebhookConfiguration
 from kubewright.api.rbac.v1 import ClusterRoleBinding, RoleBinding, RoleRef, Subject
 from kubewright.cli import main
 from kubewright.client import Client, exists
-from kubewright.manager import Context, Operator
+from kubewright.manager import Context, Manager, Operator
 from kubewright.manager.installation import install_definitions
 from kubewright.manifests import roles, webhook_configurations
 from kubewright.testing import run_operator
@@ -83,6 +83,12 @@ async def install(client: Client, operator: Operator) -> None:
 
 async def test_the_declared_permissions_are_enough_to_stay_the_leader(client, eventually) -> None:
     operator = make_operator()
+
+    @operator.on_startup
+    async def use_simulated_time(manager: Manager) -> None:
+        assert manager.elector is not None
+        manager.elector.clock = asyncio.get_running_loop().time
+
     await install(client, operator)
     robot = client.with_impersonation(ROBOT)
     stop = asyncio.Event()
@@ -123,7 +129,7 @@ class Depot(CustomResource[CrateSpec, None]):
 NAMESPACES_PROGRAM = """
 from kubewright.api import ObjectMeta
 from kubewright.api.core.v1 import ConfigMap
-from kubewright.manager import Context, Operator
+from kubewright.manager import Context, Manager, Operator
 from tests.manager.test_production import Crate, Depot, CrateStatus
 
 operator = Operator("crates", namespaces=["red", "blue"])

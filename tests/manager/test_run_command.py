@@ -54,7 +54,7 @@ class Running:
     async def until(self, text: str) -> str:
         """Return the next line that contains a text."""
         assert self.process.stdout is not None
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 line = (await self.process.stdout.readline()).decode()
                 if not line:
@@ -65,7 +65,7 @@ class Running:
 
     async def rest(self) -> str:
         assert self.process.stdout is not None
-        return (await asyncio.wait_for(self.process.stdout.read(), 30)).decode()
+        return (await asyncio.wait_for(self.process.stdout.read(), 60)).decode()
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ async def test_command_installs_runs_and_stops_on_sigterm(project: Path, kubecon
         assert "started 1 7.5" in await running.until("started 1")
         running.process.send_signal(signal.SIGTERM)
         await running.until("cleaned 1")
-        assert await asyncio.wait_for(running.process.wait(), 30) == 0
+        assert await asyncio.wait_for(running.process.wait(), 60) == 0
 
 
 async def test_signal_during_start_stops_the_command(project: Path, kubeconfig: Path) -> None:
@@ -127,7 +127,7 @@ async def test_signal_during_start_stops_the_command(project: Path, kubeconfig: 
     async with command(project, "shop", "--development", kubeconfig=kubeconfig) as running:
         await running.until("beginning")
         running.process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(running.process.wait(), 30) == 0
+        assert await asyncio.wait_for(running.process.wait(), 60) == 0
 
 
 async def test_changed_source_restarts_the_operator(project: Path, kubeconfig: Path) -> None:
@@ -143,7 +143,7 @@ async def test_changed_source_restarts_the_operator(project: Path, kubeconfig: P
         pid = int((await running.until("started 2")).split()[-1])
         running.process.send_signal(signal.SIGTERM)
         await running.until("cleaned 2")
-        assert await asyncio.wait_for(running.process.wait(), 30) == 0
+        assert await asyncio.wait_for(running.process.wait(), 60) == 0
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
 

@@ -14,7 +14,6 @@ from kubewright import ObjectMeta
 from kubewright.api.apiregistration.v1 import APIService
 from kubewright.api.core.v1 import Namespace
 from kubewright.api.errors import Forbidden
-from kubewright.apiserver.http.ports import free_port
 from kubewright.client import condition
 from kubewright.testing import TestServer, run_app
 
@@ -133,8 +132,10 @@ def test_operator_and_api_server_in_one_project(project: ShopProject) -> None:
 
 
 @pytest.mark.control_plane(controllers=False)
-async def test_permissions_are_sufficient(project: ShopProject, control_plane: TestServer) -> None:
-    client, port = control_plane.client(), free_port()
+async def test_permissions_are_sufficient(
+    project: ShopProject, control_plane: TestServer, reserved_port: int
+) -> None:
+    client, port = control_plane.client(), reserved_port
     objects = generate(project)
     await client.create(Namespace(metadata=ObjectMeta(name="shop-system")))
     for (kind, _), each in objects.items():
@@ -146,7 +147,7 @@ async def test_permissions_are_sufficient(project: ShopProject, control_plane: T
     async with run_app(
         module.app, account, development=False, namespace="shop-system", host="127.0.0.1", port=port
     ):
-        await client.wait(APIService, "v1.kitchen.example.com", until=condition("Available"), timeout=20)
+        await client.wait(APIService, "v1.kitchen.example.com", until=condition("Available"), timeout=60)
         metadata = ObjectMeta(name="soup", namespace="default")
         await client.create(module.Dish(metadata=metadata, spec=module.DishSpec()))
         with pytest.raises(Forbidden):

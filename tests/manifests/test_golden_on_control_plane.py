@@ -298,7 +298,7 @@ async def install(client: Client, name: str) -> None:
             CustomResourceDefinition, definition["metadata"]["name"], until=condition("Established")
         )
         plural = definition["spec"]["names"]["plural"]
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while plural not in {each.plural for each in await client.mapper.reload()}:
                 await asyncio.sleep(0.05)
 

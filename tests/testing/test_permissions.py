@@ -104,7 +104,7 @@ async def run_greeter(operator: Operator, recorder: PermissionRecorder, times: i
             await client.create(
                 Greeting(metadata=ObjectMeta(name="hi", namespace="default"), spec=GreetingSpec(times=times))
             )
-            await client.wait(ConfigMap, "hi", namespace="default", until=exists, timeout=10)
+            await client.wait(ConfigMap, "hi", namespace="default", until=exists, timeout=60)
 
 
 async def test_the_greeter_passes_with_the_generated_rules() -> None:

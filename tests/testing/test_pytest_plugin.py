@@ -41,7 +41,7 @@ async def test_greeting(client, running_operator):
     await client.create(
         Greeting(metadata=ObjectMeta(name="hi", namespace="default"), spec=GreetingSpec(times=2))
     )
-    found = await client.wait(ConfigMap, "hi", namespace="default", until=exists, timeout=10)
+    found = await client.wait(ConfigMap, "hi", namespace="default", until=exists, timeout=60)
     assert found.data == {"text": "hello hello "}
 """
 MORE = """

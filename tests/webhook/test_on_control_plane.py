@@ -31,7 +31,7 @@ from kubewright.webhook import (
 async def running(server: WebhookServer) -> AsyncIterator[str]:
     stop = asyncio.Event()
     task = asyncio.create_task(server.run(stop))
-    await asyncio.wait_for(server.wait_until_started(), 10)
+    await asyncio.wait_for(server.wait_until_started(), 60)
     try:
         yield f"https://127.0.0.1:{server.port}"
     finally:
@@ -79,7 +79,7 @@ async def register(client: Client, url: str, server: WebhookServer, policy: str)
                         "sideEffects": "None",
                         "admissionReviewVersions": ["v1"],
                         "failurePolicy": policy,
-                        "timeoutSeconds": 2,
+                        "timeoutSeconds": 30,
                         "clientConfig": {"url": url, "caBundle": bundle},
                         "rules": [
                             {

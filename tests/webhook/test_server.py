@@ -138,7 +138,7 @@ async def test_new_certificate_files_are_used_for_new_connections(tmp_path: Path
     async with running(server) as url:
         assert await reachable(url, first)
         second.issue("w", hosts=["127.0.0.1"], server=True).write(certificate, key)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not await reachable(url, second):
                 await asyncio.sleep(0.02)
         assert not await reachable(url, first)

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-PROBE_SECONDS = 1.0
-"""Timeout of the connection to the control plane of an existing kubeconfig."""
+PROBE_SECONDS = 10.0
+"""Timeout of the connection to the control plane of an existing kubeconfig, which may be busy."""
 
 
 def check_overwrite(path: Path) -> None:

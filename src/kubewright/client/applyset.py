@@ -244,7 +244,8 @@ class ApplySet:
     ) -> None:
         """Wait until all applied objects are ready; raise `ApplySetError` if one fails or time runs out.
 
-        `progress` is called for each object that is not ready, and when its state changes.
+        `progress` is called for each object that is not ready, and when its state changes. The first state is
+        that of the response to the apply request.
         """
         states: dict[str, tuple[AppliedChange, Readiness]] = {}
         try:
@@ -254,7 +255,7 @@ class ApplySet:
         except TimeoutError:
             missing = [f"{change.reference}: {state}" for change, state in states.values()]
             raise ApplySetError(
-                f"not ready after {timeout:g} s: {'; '.join(sorted(missing)) or 'no state was reported'}"
+                f"not ready after {timeout:g} s: {'; '.join(sorted(missing)) or 'no object was read'}"
             ) from None
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
@@ -268,22 +269,25 @@ class ApplySet:
     ) -> None:
         change = AppliedChange("unchanged", obj.gvk.group_kind, obj.name, obj.namespace)
         key = f"{change.reference} {obj.namespace}"
-        if rule(obj.raw).is_ready and "status" not in obj.raw:
+        applied = rule(obj.raw)
+        if applied.is_ready and "status" not in obj.raw:
             return  # kinds without a status, such as roles, need no watch
 
-        def is_ready(found: Unstructured | None) -> bool:
-            state = rule(found.raw) if found is not None else Readiness("InProgress", "does not exist")
+        def report(state: Readiness) -> None:
             known = states.get(key)
-            if known is None and state.is_ready:
-                return True
-            if known is None or known[1] != state:
+            if known[1] != state if known is not None else not state.is_ready:
                 states[key] = (change, state)
                 if progress is not None:
                     progress(change, state)
+
+        def is_ready(found: Unstructured | None) -> bool:
+            state = rule(found.raw) if found is not None else Readiness("InProgress", "does not exist")
+            report(state)
             if state.is_failed:
                 raise ApplySetError(f"{change.reference} failed: {state.message}")
             return state.is_ready
 
+        report(applied)
         await self.client.wait(
             obj.gvk, obj.name, namespace=obj.namespace or None, until=is_ready, timeout=None
         )

@@ -69,9 +69,9 @@ async def run_operator(
     """Run an operator until the block ends; returns its manager when controllers have been started.
 
     `settings` override `operator.settings` for this run. By default `development` is true and
-    `graceful_shutdown_timeout` is one second.
+    `graceful_shutdown_timeout` is ten seconds.
     """
-    overrides = SettingOverrides(development=True, graceful_shutdown_timeout=1.0)
+    overrides = SettingOverrides(development=True, graceful_shutdown_timeout=10.0)
     overrides.update(settings)
     before = operator.settings
     operator.settings = replace(before, **overrides)
