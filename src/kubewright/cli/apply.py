@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .kubeconfig_options import kubeconfig_options
+
 if TYPE_CHECKING:
     from kubewright.api.unstructured import Unstructured
     from kubewright.client import Client
@@ -24,12 +26,7 @@ if TYPE_CHECKING:
     metavar="FILE|DIR|-",
     help="YAML or JSON file, directory of these, or - for stdin; can be repeated.",
 )
-@click.option(
-    "--kubeconfig",
-    type=click.Path(dir_okay=False),
-    help="Kubeconfig file.  [default: $KUBECONFIG, ~/.kube/config]",
-)
-@click.option("--context", default="", help="Context of the kubeconfig.  [default: current-context]")
+@kubeconfig_options
 @click.option("--namespace", "-n", default=None, help="Namespace of objects that have none.")
 @click.option(
     "--field-manager", default="kubewright", show_default=True, help="Manager of the applied fields."

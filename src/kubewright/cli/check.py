@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .project_modules import add_project_to_path, relative_paths
+from .kubeconfig_options import kubeconfig_options
+from .project_modules import add_project_to_path, missing_modules, relative_paths
 
 if TYPE_CHECKING:
     from kubewright.client import Client
@@ -33,12 +34,7 @@ if TYPE_CHECKING:
 @click.option("--strict", is_flag=True, help="Treat new enum values as breaking, and warnings as errors.")
 @click.option("--all", "show_all", is_flag=True, help="Print compatible changes as well.")
 @click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", help="Output format.")
-@click.option(
-    "--kubeconfig",
-    type=click.Path(dir_okay=False),
-    help="Kubeconfig file.  [default: $KUBECONFIG, ~/.kube/config]",
-)
-@click.option("--context", default="", help="Context of the kubeconfig.  [default: current-context]")
+@kubeconfig_options
 def check_command(
     modules: tuple[str, ...],
     against: str | None,
@@ -104,20 +100,12 @@ def _settings() -> ProjectSettings:
 
 
 def _project(modules: tuple[str, ...], settings: ProjectSettings) -> tuple[Project, Options]:
-    from kubewright.manifests import Options, load_project_of
+    from kubewright.manifests import load_project_of
 
     if not (modules or settings.modules):
-        raise click.UsageError(
-            "no modules; pass them as arguments (kubewright check mypackage), or set modules = [...] in "
-            "[tool.kubewright] of pyproject.toml"
-        )
+        raise click.UsageError(missing_modules("check"))
     add_project_to_path()
-    options = Options(
-        allow_floats=settings.manifests.allow_floats,
-        embedded_object_meta=settings.manifests.embedded_object_meta,
-        max_description=settings.manifests.max_description,
-    )
-    return load_project_of(settings, modules), options
+    return load_project_of(settings, modules), settings.manifests.schema_options
 
 
 class _errors:  # noqa: N801  (a context manager that reads as a statement)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .dashboard_options import AddressPrinter, context_name, ignore_warning
+from .kubeconfig_options import kubeconfig_options
 
 if TYPE_CHECKING:
     from kubewright.client import Client
@@ -24,12 +25,7 @@ _PORT = click.IntRange(0, 65535)
 
 
 @click.command("dashboard")
-@click.option(
-    "--kubeconfig",
-    type=click.Path(dir_okay=False),
-    help="Kubeconfig file.  [default: $KUBECONFIG, ~/.kube/config]",
-)
-@click.option("--context", default="", help="Context of the kubeconfig.  [default: current-context]")
+@kubeconfig_options
 @click.option("--read-only", is_flag=True, help="Reject changes, exec and port-forward.")
 @click.option("--port", default=0, show_default="a free port", type=_PORT, help="Port to listen on.")
 @click.option(

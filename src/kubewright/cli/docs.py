@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .crd_sources import definition_errors
-from .project_modules import add_project_to_path, relative_paths
+from .project_modules import add_project_to_path, missing_modules, relative_paths
 
 
 @click.command("docs")
@@ -92,10 +92,7 @@ def _definitions(
                 found = directory_definitions(crds) if crds.is_dir() else read_crds(crds)
                 return found, samples
         if not (modules or settings.modules):
-            raise click.UsageError(
-                "no modules; pass them as arguments (kubewright docs mypackage), or set modules = [...] in "
-                "[tool.kubewright] of pyproject.toml"
-            )
+            raise click.UsageError(missing_modules("docs"))
         add_project_to_path()
         options = Options(
             allow_floats=settings.manifests.allow_floats,

@@ -22,7 +22,6 @@ from kubewright.manifests import (
     DeclarationError,
     Manifests,
     ManifestSettings,
-    Options,
     ProjectError,
     ProjectSettings,
     ProjectSettingsError,
@@ -34,7 +33,7 @@ from kubewright.manifests import (
     write,
 )
 
-from .project_modules import add_project_to_path, relative_paths
+from .project_modules import add_project_to_path, missing_modules, relative_paths
 
 
 @click.command("manifests")
@@ -77,10 +76,7 @@ def manifests_command(modules: tuple[str, ...], check: bool, **options: Any) -> 
     )
     names = list(modules or project.modules)
     if not names:
-        raise click.ClickException(
-            "no modules; pass them as arguments (kubewright manifests mypackage), or set modules = [...] in "
-            "[tool.kubewright] of pyproject.toml"
-        )
+        raise click.ClickException(missing_modules("manifests"))
     result = _generate(names, project, settings)
     output = settings.output
     for warning in result.warnings:
@@ -127,16 +123,11 @@ def generate_project(project: ProjectSettings) -> Manifests:
 
 def _generate(names: list[str], project: ProjectSettings, settings: ManifestSettings) -> Manifests:
     add_project_to_path()
-    options = Options(
-        allow_floats=settings.allow_floats,
-        embedded_object_meta=settings.embedded_object_meta,
-        max_description=settings.max_description,
-    )
     try:
         header = Path(settings.header).read_text(encoding="utf-8") if settings.header else ""
         return generate(
             load_project_of(project, names),
-            options,
+            settings.schema_options,
             role_name=settings.role_name,
             header=header,
             settings=project,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from .kubeconfig_options import kubeconfig_options
 from .project_modules import add_project_to_path, relative_paths
 
 if TYPE_CHECKING:
@@ -34,15 +35,9 @@ def cluster_options(command: CommandT) -> CommandT:
     for option in (
         click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", help="Format."),
         click.option("--dry-run", is_flag=True, help="Print the differences to the cluster; change nothing."),
-        click.option("--context", default="", help="Context of the kubeconfig.  [default: current-context]"),
-        click.option(
-            "--kubeconfig",
-            type=click.Path(dir_okay=False),
-            help="Kubeconfig file.  [default: $KUBECONFIG, ~/.kube/config]",
-        ),
     ):
         command = option(command)
-    return command
+    return kubeconfig_options(command)
 
 
 def image_option(command: CommandT) -> CommandT:

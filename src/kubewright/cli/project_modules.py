@@ -24,6 +24,14 @@ def add_project_to_path() -> None:
             sys.path.insert(0, path)
 
 
+def missing_modules(command: str) -> str:
+    """Return the error of a command that has no modules to read."""
+    return (
+        f"no modules; pass them as arguments (kubewright {command} mypackage), or set modules = [...] in "
+        "[tool.kubewright] of pyproject.toml"
+    )
+
+
 def relative_paths(text: object) -> str:
     """Return a message with paths relative to the current directory."""
     return str(text).replace(f"{Path.cwd()}{os.sep}", "")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .dashboard_options import operator_dashboard, restart_environment
+from .kubeconfig_options import kubeconfig_options
 from .project_modules import load_program, relative_paths
 from .run_app import configure_app, confirm_registration, is_local
 from .session import needs_session, session_process, start_session
@@ -41,12 +42,7 @@ _POLL_SECONDS = 0.5
 
 @click.command("run")
 @click.argument("target", metavar="[MODULE[:NAME]]", default="")
-@click.option(
-    "--kubeconfig",
-    type=click.Path(dir_okay=False),
-    help="Kubeconfig file.  [default: $KUBECONFIG, ~/.kube/config]",
-)
-@click.option("--context", default="", help="Context of the kubeconfig.  [default: current-context]")
+@kubeconfig_options
 @click.option(
     "--development/--production",
     default=None,

@@ -10,6 +10,8 @@ import click
 
 import kubewright
 
+from .kubeconfig_options import kubeconfig_options
+
 if TYPE_CHECKING:
     from kubewright.client import Client
 
@@ -17,12 +19,7 @@ if TYPE_CHECKING:
 @click.command("version")
 @click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 @click.option("--server", is_flag=True, help="Print the version of the API server of the cluster as well.")
-@click.option(
-    "--kubeconfig",
-    type=click.Path(dir_okay=False),
-    help="Kubeconfig file.  [default: $KUBECONFIG, ~/.kube/config]",
-)
-@click.option("--context", default="", help="Context of the kubeconfig.  [default: current-context]")
+@kubeconfig_options
 def version_command(output: str, server: bool, kubeconfig: str | None, context: str) -> None:
     """Print the versions of Kubewright, of Python and of the supported Kubernetes API.
 

@@ -38,7 +38,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from types import UnionType
-from typing import Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+if TYPE_CHECKING:
+    from kubewright.schema.generation.from_types import Options
 
 SETTINGS_FILES: Final = ("kubewright.toml", "pyproject.toml")
 """Files that can hold the settings, in order of precedence."""
@@ -85,6 +88,17 @@ class ManifestSettings:
     embedded_object_meta: bool = False
     role_name: str = "manager-role"
     header: str = ""
+
+    @property
+    def schema_options(self) -> Options:
+        """The settings of generated schemas."""
+        from kubewright.schema.generation.from_types import Options
+
+        return Options(
+            allow_floats=self.allow_floats,
+            embedded_object_meta=self.embedded_object_meta,
+            max_description=self.max_description,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
