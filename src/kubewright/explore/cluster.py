@@ -37,7 +37,7 @@ from .faults import Fault
 from .local_webhooks import URL, LocalWebhooks
 from .loop import VirtualLoop
 from .processes import LEASE_NAMESPACE, OperatorProcess
-from .state import RequestRecord, StateRecorder, is_ignored
+from .state import RequestRecord, StateRecorder, describe_change, is_ignored
 from .trace import POINT_KINDS, Trace, TraceEvent
 from .transport import ScenarioTransport
 
@@ -370,23 +370,17 @@ class SimulatedCluster:
         """Do nothing: the storage is in this process."""
 
     def on_watch_restarted(self) -> None:
-        """Do nothing."""
+        """Do nothing: the storage is in this process."""
 
     def on_event(self, cache: WatchCache, event: WatchCacheEvent) -> None:
         """Record a change of the store."""
         change = event.event
         self.revision = change.revision
-        if change.value is None:
-            self.recorder.delete(change.key, revision=change.revision)
-        else:
-            self.recorder.put(
-                change.key, change.value, create_revision=change.create_revision, revision=change.revision
-            )
+        self.recorder.record(change)
         if not self._recording or is_ignored(change.key):
             return
         self.changed_at = self.loop.now
-        verb = "delete" if change.value is None else "create" if change.previous is None else "update"
-        self.record("change", "", f"{verb} {change.key}", revision=change.revision)
+        self.record("change", "", describe_change(change), revision=change.revision)
         if self.on_change is not None:
             self.on_change()
 

@@ -18,13 +18,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from kubewright.api import codec
 from kubewright.api.declarations import Rbac
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
-from kubewright.storage.contract import KeyValue, Storage
+from kubewright.storage.contract import KeyValue, Storage, StorageEvent
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.http.request_info import RequestInfo
+
+    from .trace import TraceEvent
 
 KindName = type[MetaObject] | GroupVersionKind | str
 """A class, a `GroupVersionKind`, or a name such as `"ConfigMap"` or `"Shop.example.com"`."""
@@ -167,6 +172,34 @@ class RequestRecord:
     is_changed: bool = True
     """Whether a write changed the stored object."""
 
+    @classmethod
+    def of(
+        cls,
+        event: TraceEvent,
+        info: RequestInfo,
+        *,
+        actor: Actor,
+        code: int,
+        name: str = "",
+        replica: int = 0,
+        is_changed: bool = True,
+    ) -> RequestRecord:
+        """Return the record of a request with a response; `name` is that of a created object."""
+        return cls(
+            number=event.number,
+            time=event.time,
+            actor=actor,
+            replica=replica,
+            verb=info.verb,
+            group=info.group,
+            resource=info.resource,
+            subresource=info.subresource,
+            namespace=info.namespace,
+            name=name or info.name,
+            code=code,
+            is_changed=is_changed,
+        )
+
     @property
     def is_write(self) -> bool:
         """Whether the request can change objects; writes of Events and Leases are not counted."""
@@ -302,11 +335,17 @@ class ClusterState:
             last = found if found is not None else last
 
 
+def describe_change(change: StorageEvent) -> str:
+    """Return the verb and the key of a change, for traces."""
+    verb = "delete" if change.value is None else "create" if change.previous is None else "update"
+    return f"{verb} {change.key}"
+
+
 class StateRecorder:
     """Records the changes of a store and creates a `ClusterState` for each.
 
-    Pass every change to `put` or `delete` in the order of revisions, or call `read` for the current content
-    of a store. `requests` is the list to which requests are appended while they are sent.
+    Pass every change to `record` in the order of revisions, or call `read` for the current content of a
+    store. `requests` is the list to which requests are appended while they are sent.
     """
 
     def __init__(self, *, requests: list[RequestRecord] | None = None, declared: Sequence[Rbac] = ()) -> None:
@@ -326,6 +365,15 @@ class StateRecorder:
         self._objects = {}
         self.state = ClusterState(self._revision, {}, self._baseline)
         self.converged = None
+
+    def record(self, change: StorageEvent) -> None:
+        """Record a change."""
+        if change.value is None:
+            self.delete(change.key, revision=change.revision)
+        else:
+            self.put(
+                change.key, change.value, create_revision=change.create_revision, revision=change.revision
+            )
 
     def put(self, key: str, value: bytes, *, create_revision: int, revision: int) -> None:
         """Record that an object was created or changed."""

@@ -203,16 +203,11 @@ class OperatorTransport:
         if event.kind == "write" and before is None:
             is_changed = False
         cluster.requests.append(
-            RequestRecord(
-                number=event.number,
-                time=event.time,
+            RequestRecord.of(
+                event,
+                info,
                 actor="operator",
                 replica=self._process.replica,
-                verb=info.verb,
-                group=info.group,
-                resource=info.resource,
-                subresource=info.subresource,
-                namespace=info.namespace,
                 name=name,
                 code=response.status,
                 is_changed=is_changed,
@@ -319,18 +314,7 @@ class ScenarioTransport(InProcessTransport):
             event = self._cluster.record("request", "scenario", _describe(info, body), body=body)
             event.status, event.ended = response.status, self._cluster.loop.step
             self._cluster.requests.append(
-                RequestRecord(
-                    number=event.number,
-                    time=event.time,
-                    actor="scenario",
-                    verb=info.verb,
-                    group=info.group,
-                    resource=info.resource,
-                    subresource=info.subresource,
-                    namespace=info.namespace,
-                    name=info.name,
-                    code=response.status,
-                )
+                RequestRecord.of(event, info, actor="scenario", code=response.status)
             )
         return response
 

@@ -26,7 +26,7 @@ from kubewright.explore.faults import Fault
 from kubewright.explore.final_state import differences, normalise
 from kubewright.explore.run import EXTRA_WRITES
 from kubewright.explore.run_result import Finding
-from kubewright.explore.state import StateRecorder, is_ignored
+from kubewright.explore.state import StateRecorder, describe_change, is_ignored
 from kubewright.explore.steps import ClientSteps, StepKind, seconds
 
 from .activity import Activity
@@ -162,18 +162,12 @@ class _ForeignRun:
         """Record a change of the store, and check the invariants that must always hold."""
         change = event.event
         self.revision = change.revision
-        if change.value is None:
-            self.recorder.delete(change.key, revision=change.revision)
-        else:
-            self.recorder.put(
-                change.key, change.value, create_revision=change.create_revision, revision=change.revision
-            )
+        self.recorder.record(change)
         if not self._is_recording or is_ignored(change.key):
             return
         self.activity.changed()
         self.injector.changed_at[str(cache.resource)] = change.revision
-        verb = "delete" if change.value is None else "create" if change.previous is None else "update"
-        self.injector.record("change", "", f"{verb} {change.key}", revision=change.revision)
+        self.injector.record("change", "", describe_change(change), revision=change.revision)
         for name, problem in self._problems("always"):
             self.find(name, problem)
 

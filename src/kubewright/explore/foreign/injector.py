@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
@@ -38,24 +37,6 @@ from .points import PointKey, PointNames
 from .process import ForeignProcess
 from .watches import EventStream, decode_event, expired_event
 
-ACTIONS: Final = frozenset(
-    (
-        "crash-before",
-        "crash-after",
-        "error",
-        "lost-request",
-        "lost-response",
-        "slow-request",
-        "slow-response",
-        "outage",
-        "hold",
-        "reset",
-        "expired",
-        "gap",
-        "stale",
-    )
-)
-"""Faults that need no control of the program's event loop."""
 TIMEOUT_SECONDS = 0.2
 """Seconds until the response of a request that times out."""
 BODY_LIMIT = 3 * 1024 * 1024
@@ -199,15 +180,10 @@ class FaultInjector:
         elif info.verb == "list" and response.status < 300:
             event.revision = _list_revision(response)
         self.requests.append(
-            RequestRecord(
-                number=event.number,
-                time=event.time,
+            RequestRecord.of(
+                event,
+                info,
                 actor="operator",
-                verb=info.verb,
-                group=info.group,
-                resource=info.resource,
-                subresource=info.subresource,
-                namespace=info.namespace,
                 name=name,
                 code=response.status,
                 is_changed=info.verb not in ("update", "patch") or event.revision > before,
@@ -474,4 +450,4 @@ def _error_response(error: ErrorResponse) -> HTTPResponse:
     return HTTPResponse(error.status, msgspec.json.encode(error.body()), headers=headers)
 
 
-__all__ = ["ACTIONS", "FaultInjector", "accepts_stale"]
+__all__ = ["FaultInjector", "accepts_stale"]
