@@ -162,7 +162,7 @@ storagemigration.k8s.io/v1beta1
 storageversionmigrations StorageVersionMigration C /status
 """
 
-_VERBS: Final = {
+VERBS: Final = {
     "c": "create",
     "d": "delete",
     "D": "deletecollection",
@@ -172,6 +172,7 @@ _VERBS: Final = {
     "u": "update",
     "w": "watch",
 }
+"""Verbs by the letters that tables of rules and resources write them with."""
 _TERM: Final = re.compile(
     r"\[(?P<short>[^]]*)\]|\{(?P<categories>[^}]*)\}|<(?P<verbs>[^>]*)>|/(?P<sub>\w+)(?:\((?P<kind>[^:]*):(?P<letters>\w+)\))?"
 )
@@ -226,7 +227,7 @@ def _names(text: str | None) -> tuple[str, ...]:
 
 
 def _verbs(letters: str) -> tuple[str, ...]:
-    return tuple(_VERBS[letter] for letter in letters)
+    return tuple(VERBS[letter] for letter in letters)
 
 
 def _subresource(parent: GroupVersionKind, name: str, kind: str | None, letters: str | None) -> Subresource:
@@ -245,7 +246,7 @@ def _parse() -> Iterator[BuiltinResource]:
         gvk = home.kind(kind)
         short: tuple[str, ...] = ()
         categories: tuple[str, ...] = ()
-        verbs = tuple(_VERBS.values())
+        verbs = tuple(VERBS.values())
         parts: list[Subresource] = []
         for term in _TERM.finditer(rest[0] if rest else ""):
             short = _names(term["short"]) or short
@@ -307,6 +308,7 @@ def published(name: str, prefix: str = "#/components/schemas/") -> dict[str, Any
 
 __all__ = [
     "RELEASE",
+    "VERBS",
     "BuiltinResource",
     "Subresource",
     "as_typed",

@@ -11,20 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from kubewright.api.builtin_resources import VERBS
+
 Object = dict[str, Any]
 
 RBAC: Final = "rbac.authorization.k8s.io"
 _EVENTS: Final = "cpu core|events.k8s.io:events"
-_VERBS: Final = {
-    "c": "create",
-    "d": "delete",
-    "D": "deletecollection",
-    "g": "get",
-    "l": "list",
-    "p": "patch",
-    "u": "update",
-    "w": "watch",
-}
 
 CLUSTER_ROLES: Final = """
 cluster-admin
@@ -503,7 +495,7 @@ kube-system/system:controller:token-cleaner
 
 def _rule(text: str) -> Object:
     letters, _, rest = (_EVENTS if text == "EVENTS" else text).partition(" ")
-    verbs = letters[1:].split("+") if letters[0] == "+" else [_VERBS[letter] for letter in letters]
+    verbs = letters[1:].split("+") if letters[0] == "+" else [VERBS[letter] for letter in letters]
     if rest[0] in "/*" and ":" not in rest:
         return {"verbs": verbs, "nonResourceURLs": rest.split(",")}
     groups, _, things = rest.partition(":")

@@ -145,18 +145,6 @@ async def load_or_create_signing_key(credentials: CredentialStore) -> bytes:
     return kept["key"]
 
 
-def public_key_of(pem: bytes) -> Any:
-    """Return the public key of a PEM certificate, private key or public key."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import serialization
-
-    if b"BEGIN CERTIFICATE" in pem:
-        return x509.load_pem_x509_certificate(pem).public_key()
-    if b"PRIVATE KEY" in pem:
-        return serialization.load_pem_private_key(pem, None).public_key()
-    return serialization.load_pem_public_key(pem)
-
-
 def key_id(key: Any) -> str:
     """Return the `kid` of a public key: the hash of its DER encoding."""
     from cryptography.hazmat.primitives import serialization

@@ -61,7 +61,7 @@ class ServiceAccountAuthenticator:
         self.issuers = tuple(issuers)
         self.audiences = tuple(audiences) or self.issuers
         self.lookup = lookup
-        self._keys = [_public_key(pem) for pem in keys]
+        self._keys = [public_key_of(pem) for pem in keys]
 
     def verify(self, token: str, audiences: Sequence[str] | None = None) -> Claims | None:
         """Return the claims of a valid token; `None` if it is not a JWT of a known issuer; otherwise raises
@@ -189,7 +189,8 @@ def _has_valid_types(claims: Claims) -> bool:
     )
 
 
-def _public_key(pem: bytes) -> Any:
+def public_key_of(pem: bytes) -> Any:
+    """Return the public key of a PEM certificate, private key or public key."""
     from cryptography import x509
     from cryptography.hazmat.primitives import serialization
 

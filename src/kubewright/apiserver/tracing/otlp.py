@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from contextvars import Token
 from typing import Any, Final
 
+from kubewright.apiserver.encoding.protobuf_wire import VARINT, put_bytes, put_key, put_varint
+
 from .context import SpanContext
 
 logger = logging.getLogger("kubewright.apiserver.tracing")
@@ -132,48 +134,35 @@ class SpanExporter:
 
 def encode_request(spans: Iterable[SpanRecord]) -> bytes:
     """Return an `ExportTraceServiceRequest` with spans of this server."""
-    resource = _bytes(1, _attribute("service.name", SERVICE))
-    scope = _bytes(1, b"kubewright.apiserver")
-    scope_spans = _bytes(1, scope) + b"".join(_bytes(2, encode_span(span)) for span in spans)
-    return _bytes(1, _bytes(1, resource) + _bytes(2, scope_spans))
+    resource = put_bytes(1, _attribute("service.name", SERVICE))
+    scope = put_bytes(1, b"kubewright.apiserver")
+    scope_spans = put_bytes(1, scope) + b"".join(put_bytes(2, encode_span(span)) for span in spans)
+    return put_bytes(1, put_bytes(1, resource) + put_bytes(2, scope_spans))
 
 
 def encode_span(span: SpanRecord) -> bytes:
     """Return a `Span`."""
     parts = [
-        _bytes(1, span.context.trace_id),
-        _bytes(2, span.context.span_id),
-        _bytes(4, span.parent_id) if span.parent_id else b"",
-        _bytes(5, span.name.encode()),
-        _integer(6, _SERVER),
+        put_bytes(1, span.context.trace_id),
+        put_bytes(2, span.context.span_id),
+        put_bytes(4, span.parent_id) if span.parent_id else b"",
+        put_bytes(5, span.name.encode()),
+        _put_integer(6, _SERVER),
         b"\x39" + span.started.to_bytes(8, "little"),
         b"\x41" + span.ended.to_bytes(8, "little"),
-        *(_bytes(9, _attribute(name, value)) for name, value in span.attributes.items() if value != ""),
+        *(put_bytes(9, _attribute(name, value)) for name, value in span.attributes.items() if value != ""),
     ]
     if span.link is not None:
-        parts.append(_bytes(13, _bytes(1, span.link.trace_id) + _bytes(2, span.link.span_id)))
+        parts.append(put_bytes(13, put_bytes(1, span.link.trace_id) + put_bytes(2, span.link.span_id)))
     if span.is_error:
-        parts.append(_bytes(15, _integer(3, _ERROR)))
+        parts.append(put_bytes(15, _put_integer(3, _ERROR)))
     return b"".join(parts)
 
 
 def _attribute(name: str, value: str | int) -> bytes:
-    encoded = _integer(3, value) if isinstance(value, int) else _bytes(1, value.encode())
-    return _bytes(1, name.encode()) + _bytes(2, encoded)
+    encoded = _put_integer(3, value) if isinstance(value, int) else put_bytes(1, value.encode())
+    return put_bytes(1, name.encode()) + put_bytes(2, encoded)
 
 
-def _bytes(field: int, value: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(value)) + value
-
-
-def _integer(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+def _put_integer(number: int, value: int) -> bytes:
+    return put_key(number, VARINT) + put_varint(value)

@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
+from kubewright.apiserver.authentication.serviceaccount import public_key_of
 from kubewright.apiserver.encoding.negotiation import JSON, require
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.server import APIServer
-from kubewright.controlplane.credentials import key_id, public_key_of
+from kubewright.controlplane.credentials import key_id
 
 Object = dict[str, Any]
 _KEY_SET = "application/jwk-set+json"
