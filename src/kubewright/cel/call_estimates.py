@@ -260,11 +260,6 @@ def _sets(factor: int) -> _Rule:
     return lambda f, o, target, args: Estimate(args[0].known.times(args[1].known).scaled(factor).plus(ONE))
 
 
-def _matching(function: str, overload_id: str, target: Node | None, args: list[Node]) -> Estimate:
-    text, pattern = (target, args[0]) if target is not None else (args[0], args[1])
-    return Estimate(_pattern(text.known, pattern.known))
-
-
 def _concatenation(function: str, overload_id: str, target: Node | None, args: list[Node]) -> Estimate:
     size = args[0].known.plus(args[1].known)
     return Estimate(ONE if overload_id == "add_list" else size.scaled(_FACTOR), size)
@@ -307,7 +302,9 @@ _BY_OVERLOAD: Final[dict[str, _Rule]] = {
         lambda f, o, target, args: Estimate(args[0].known.scaled(_FACTOR)),
     ),
     "in_list": lambda f, o, target, args: Estimate(args[1].known.scaled(1)),
-    **dict.fromkeys(("matches", "matches_string"), _matching),
+    "matches_string": lambda f, o, target, args: Estimate(
+        _pattern(target.known if target else UNKNOWN, args[0].known)
+    ),
     "contains_string": lambda f, o, target, args: Estimate(
         (target.known if target else UNKNOWN).scaled(_FACTOR).times(args[0].known.scaled(_FACTOR))
     ),

@@ -176,7 +176,6 @@ _BY_OVERLOAD: Final[dict[str, Charge]] = {
     "in_list": _membership,
     "add_string": _both,
     "add_bytes": _both,
-    "matches": _pattern,
     "matches_string": _pattern,
     "contains_string": _product,
     "equals": _equality,

@@ -117,6 +117,18 @@ def _ordered(compare: Binary, left: Run, right: Run, right_code: Code) -> Run:
     return against_constant if right_code.constant else both
 
 
+def _global_match(text: Run, search: Callable[[str], object]) -> Run:
+    """`matches(text, pattern)`: cel-go charges by length only for the member function."""
+
+    def match(frame: Frame) -> bool:
+        value = text(frame)
+        if type(value) is not str:
+            raise no_overload()
+        return search(value) is not None
+
+    return match
+
+
 def text_call(expr: Call, operands: Sequence[Expr], codes: Sequence[Code]) -> Code | None:
     """`startsWith`, `endsWith` and `matches` with a constant, or `None`."""
     if not codes[-1].constant or not all(operand.type.kind is Kind.STRING for operand in operands):
@@ -125,6 +137,8 @@ def text_call(expr: Call, operands: Sequence[Expr], codes: Sequence[Code]) -> Co
     cost = codes[0].cost
     if expr.function == "matches":
         search = compiled_pattern(argument).search
+        if expr.target is None:
+            return Code(_global_match(text, search), cost + 1)
         factor = ceil(len(argument) * charges.REGEX_FACTOR)
 
         def match(frame: Frame) -> bool:
