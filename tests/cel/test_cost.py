@@ -268,6 +268,8 @@ ESTIMATES: list[tuple[Type, str, int]] = [
     (STRING, "self.matches('x')", 314574),
     (STRING, "matches(self, 'x')", 2),
     (STRING, "matches(url(self).getEscapedPath(), 'x')", 314576),
+    (string_type(100), "self.split('@')[1].matches('^x$')", 33),
+    (string_type(100), "self.split('@', 2).all(x, x.matches('^x$'))", 52),
     (mapped(STRING), "self.all(x, self[x].startsWith('x'))", 2752507),
     (listed(DOUBLE), "self.all(x, x == 0.0)", 6291454),
     (listed(int_or_string_type()), "self.all(x, true)", 4718591),

@@ -1,14 +1,14 @@
 """Static cost estimation from the sizes that types declare.
 
 The walk tracks the size of every node: computed from the expression (a literal, a concatenation) or declared
-by a type (a field selected from a variable keeps its `declared` type, which has the bounds of the schema).
+by a type (a field selected from a variable keeps its path in the schema, which has the bounds).
 Sizes of elements of computed lists and maps are tracked as `entries`. The numbers are those of Kubernetes,
 since they decide which rules a CRD is allowed to have; unknown sizes count as 2^64-1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kubewright.cel import charges
@@ -52,10 +52,29 @@ class Entries(NamedTuple):
         return Entries(self.is_list, self.key.union(other.key), self.value.union(other.value))
 
 
+class _Path(NamedTuple):
+    """Where a value is in the schema; `type` is `None` if the schema does not declare it."""
+
+    type: Type | None
+
+
 class _Local(NamedTuple):
-    declared: Type | None
+    path: _Path | None
     size: CostRange | None
     entries: Entries | None
+
+
+def _field(declared: Type, name: str) -> Type | None:
+    field = declared.field(name) if declared.kind is Kind.OBJECT else None
+    return field.type if field else None
+
+
+def _element(declared: Type) -> Type | None:
+    return declared.params[-1] if declared.params and declared.kind in (Kind.LIST, Kind.MAP) else None
+
+
+def _key(declared: Type) -> Type | None:
+    return declared.params[0] if declared.params and declared.kind is Kind.MAP else None
 
 
 class Estimator:
@@ -67,7 +86,7 @@ class Estimator:
         self._costs: dict[int, CostRange] = {}
         self._sizes: dict[int, CostRange] = {}
         self._entries: dict[int, Entries] = {}
-        self._declared: dict[int, Type | None] = {}
+        self._paths: dict[int, _Path] = {}
 
     def cost(self, expr: Expr) -> CostRange:
         """Return the cost of a node including its subtree."""
@@ -80,8 +99,8 @@ class Estimator:
         if isinstance(expr, Literal):
             return ZERO
         if isinstance(expr, Ident):
-            local = self._local(expr.name)
-            self._declared[id(expr)] = local.declared if local else self._global(expr.name)
+            if self._local(expr.name) is None:
+                self._paths[id(expr)] = _Path(self._global(expr.name))
             return ONE
         if isinstance(expr, Select):
             return self._select(expr)
@@ -112,12 +131,28 @@ class Estimator:
         stack = self._locals.get(name)
         return stack[-1] if stack else None
 
-    def _declaration(self, expr: Expr) -> Type | None:
+    def _path(self, expr: Expr) -> _Path | None:
         if isinstance(expr, Ident):
             local = self._local(expr.name)
             if local is not None:
-                return local.declared
-        return self._declared.get(id(expr))
+                return local.path
+        return self._paths.get(id(expr))
+
+    def _declaration(self, expr: Expr) -> Type | None:
+        path = self._path(expr)
+        return path.type if path else None
+
+    def _below(self, expr: Expr, step: Callable[[Type], Type | None]) -> _Path:
+        """Return the path of a field or an element of a value.
+
+        Kubernetes drops the first name of a path and starts at the root of the schema. Below a value without
+        a path, such as the result of `split`, the first name is that of the field or element: its bounds are
+        those of the root.
+        """
+        path = self._path(expr)
+        if path is None:
+            return _Path(self._variables.get("self"))
+        return _Path(step(path.type) if path.type is not None else None)
 
     def size(self, expr: Expr) -> CostRange | None:
         """Return the known size of a node's value."""
@@ -154,17 +189,16 @@ class Estimator:
     def _select(self, expr: Select) -> CostRange:
         if expr.qualified is not None:
             cost = self.cost(expr.qualified)
-            self._declared[id(expr)] = self._declared.get(id(expr.qualified))
+            path = self._path(expr.qualified)
+            if path is not None:
+                self._paths[id(expr)] = path
             return cost
         cost = self.cost(expr.operand)
         if expr.test_only:
             return cost
         if expr.operand.type.kind in (Kind.MAP, Kind.OBJECT):
             cost = cost.plus(ONE)
-        declared = self._declaration(expr.operand)
-        if declared is not None and declared.kind is Kind.OBJECT:
-            field = declared.field(expr.field)
-            self._declared[id(expr)] = field.type if field else None
+        self._paths[id(expr)] = self._below(expr.operand, lambda declared: _field(declared, expr.field))
         return cost
 
     def _list(self, expr: ListExpr) -> CostRange:
@@ -193,16 +227,14 @@ class Estimator:
         self._locals[name].pop()
 
     def _push_value(self, name: str, expr: Expr) -> None:
-        self._push(name, _Local(self._declaration(expr), self.size(expr), self.entries(expr)))
+        self._push(name, _Local(self._path(expr), self.size(expr), self.entries(expr)))
 
     def _push_iteration(self, expr: Comprehension) -> None:
         source = expr.iter_range
         entries = self.entries(source)
-        declared = self._declaration(source)
         is_list = entries.is_list if entries else source.type.kind is Kind.LIST
-        params = declared.params if declared is not None else ()
-        value = params[-1] if params and declared and declared.kind in (Kind.LIST, Kind.MAP) else None
-        key = params[0] if params and declared and declared.kind is Kind.MAP else None
+        value = self._below(source, _element)
+        key = self._below(source, _key)
         if expr.iter_var2:
             self._push(expr.iter_var, _Local(key, entries.key if entries else None, None))
             self._push(expr.iter_var2, _Local(value, entries.value if entries else None, None))
@@ -279,9 +311,7 @@ class Estimator:
         return total.plus(combined)
 
     def _index(self, expr: Call) -> CostRange | None:
-        declared = self._declaration(expr.args[0])
-        if declared is not None and declared.kind in (Kind.LIST, Kind.MAP):
-            self._declared[id(expr)] = declared.params[-1]
+        self._paths[id(expr)] = self._below(expr.args[0], _element)
         entries = self.entries(expr.args[0])
         return entries.value if entries else None
 
