@@ -25,6 +25,9 @@ const PAGES: [string, string, string][] = [
   ["Access", "access", "#/access"],
 ];
 
+/** Time between searches while the server is still reading the objects of the cluster. */
+const RETRY_MILLISECONDS = 500;
+
 /** Search over pages, kinds and all objects. */
 export function Palette({ close }: { close: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -46,15 +49,17 @@ export function Palette({ close }: { close: () => void }) {
       return;
     }
     const abort = new AbortController();
-    const timer = setTimeout(() => {
+    const search = () => {
       json(`/api/search${query({ q: text.trim(), limit: 30 })}`, { signal: abort.signal }).then(
         (found) => {
           setObjects(found.results);
           setMessage(found.synced ? "" : "The index is still being built; some objects may be missing.");
+          if (!found.synced && !abort.signal.aborted) timer = setTimeout(search, RETRY_MILLISECONDS);
         },
         (error) => error.name !== "AbortError" && setMessage(error.message),
       );
-    }, 90);
+    };
+    let timer = setTimeout(search, 90);
     return () => {
       clearTimeout(timer);
       abort.abort();

@@ -299,6 +299,24 @@ async def test_search_shortcuts_and_theme(open_view: OpenView) -> None:
         await view.page.wait_for_url("**#/access")
 
 
+async def test_search_is_repeated_until_the_index_is_synced(open_view: OpenView) -> None:
+    async with open_view() as view:
+        await view.see("Workloads and core")
+        is_synced = False
+
+        async def respond(route: Any) -> None:
+            unsynced = {"total": 0, "truncated": False, "synced": False, "results": [], "kinds": []}
+            await (route.continue_() if is_synced else route.fulfill(json=unsynced))
+
+        await view.page.route("**/api/search?**", respond)
+        await view.page.keyboard.press("Control+k")
+        await view.page.get_by_role("combobox").fill("cart dep")
+        await view.see("The index is still being built", within="dialog")
+        is_synced = True
+        await view.see("Deployment in default", within="dialog")
+        await view.count(".palette-message", 0)
+
+
 @pytest.mark.parametrize(
     "path", ["", "#/objects", "#/objects/core/v1/pods", f"{SHOP}/cart", "#/reconciles", "#/access"]
 )
