@@ -53,8 +53,8 @@ def _plot_curves(curves: list[Curve], run: Run, path: Path) -> Path:
             (latency, "latency [ms]"),
         ):
             _format_axes(axes, f"{curve['server']}: {title}", curve["unit"], sizes)
-        cpu.legend(fontsize=7)
-        latency.legend(fontsize=7)
+    for axes in grid[0][1:]:  # the same colours in every row
+        axes.legend(fontsize=7)
     figure.suptitle(f"{run['machine']}, load average {run['load']:g} at the start", fontsize=8)
     figure.savefig(path, metadata={"Date": None})
     return path
@@ -65,6 +65,7 @@ def _format_axes(axes: Any, title: str, unit: str, sizes: list[int]) -> None:
     axes.set_xlabel(unit)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:,g}")
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
     axes.minorticks_off()
     axes.grid(alpha=0.3)
