@@ -61,10 +61,13 @@ def _plot_curves(curves: list[Curve], run: Run, path: Path) -> Path:
 
 
 def _format_axes(axes: Any, title: str, unit: str, sizes: list[int]) -> None:
+    from matplotlib.ticker import LogLocator
+
     axes.set_title(title, fontsize=9)
     axes.set_xlabel(unit)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter("{x:,g}")
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
     axes.minorticks_off()
