@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -15,8 +16,9 @@ from kubewright.api.gvk import GroupVersionKind
 from kubewright.client import Client
 from kubewright.client.errors import ConnectionFailed
 from kubewright.client.rest.request import APIRequest, CallNext
+from kubewright.controller.controller import Controller
 from kubewright.manager import EventRecorder
-from kubewright.manager.events import QUEUE_LENGTH, EventAPI
+from kubewright.manager.events import AGGREGATE_AFTER, MESSAGE_LENGTH, QUEUE_LENGTH, STOP_SECONDS, EventAPI
 from kubewright.testing.time import START, wall_clock
 
 CORE = GroupVersionKind("", "v1", "Event")
@@ -182,6 +184,69 @@ async def test_recording_does_not_block_on_an_unreachable_server(
     assert dropped.count in (100, 101)
     assert any(getattr(each, "error", "") == "connection refused" for each in caplog.records)
     assert len(await events(client)) >= QUEUE_LENGTH - 1
+
+
+async def test_a_slow_server_delays_neither_reconciles_nor_the_stop(
+    client: Client, running: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    sent: list[APIRequest] = []
+
+    async def network(call: APIRequest, proceed: CallNext) -> Any:
+        if "events" in call.path:
+            sent.append(call)
+            await asyncio.sleep(30)
+        return await proceed(call)
+
+    slow = client.with_interceptor(network)
+    made = recorder(slow)
+    loop = asyncio.get_running_loop()
+    reconciled: list[str] = []
+
+    async def reconcile(name: str) -> None:
+        obj = await slow.create(ConfigMap(metadata=ObjectMeta(name=name, namespace="default")))
+        for n in range(8):
+            made.event(obj, "Normal", "Tick", f"number {n}")
+        reconciled.append(name)
+
+    controller = Controller("slow", reconcile, workers=2, register_metrics=False)
+    async with running(made), running(controller):
+        await controller.wait_ready()
+        assert controller.queue is not None
+        started = loop.time()
+        for number in range(QUEUE_LENGTH // 4):
+            controller.queue.add(f"o{number}")
+        await controller.queue.wait_until_idle()
+        assert loop.time() == started
+        assert len(reconciled) == QUEUE_LENGTH // 4
+        assert len(made._queue) == QUEUE_LENGTH
+        await asyncio.sleep(100)
+        assert len(sent) == 4, "one request at a time"
+        stopping = loop.time()
+    assert loop.time() - stopping == STOP_SECONDS
+    dropped = {
+        each.getMessage(): vars(each)["count"] for each in caplog.records if "dropped" in each.getMessage()
+    }
+    assert dropped == {
+        "dropped events, the queue was full": QUEUE_LENGTH - 1,
+        "dropped events, the API server is too slow": QUEUE_LENGTH + 1 - 3,
+    }
+
+
+async def test_long_messages_do_not_stay_in_memory(client: Client) -> None:
+    made = recorder(client)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for n in range(200):
+            obj = ConfigMap(metadata=ObjectMeta(name=f"o{n}", namespace="default", uid=str(n)))
+            for each in range(12):
+                made.event(obj, "Warning", "Failed", f"{'x' * 50_000} {each}")
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    events_queued = 200 * AGGREGATE_AFTER
+    assert after - before < min(events_queued, QUEUE_LENGTH) * 4 * MESSAGE_LENGTH
+    assert len(made.recent[-1].message) == MESSAGE_LENGTH
 
 
 async def test_threads_may_record_events(

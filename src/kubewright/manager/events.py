@@ -1,7 +1,8 @@
 """Event recorder: Kubernetes events about objects, shown by `kubectl describe`.
 
-`EventRecorder.event` does not wait or fail: events are sent in the background, and dropped if the API server
-is unavailable and the queue is full. Repeated events become one event with a count; repetitions of an event
+`EventRecorder.event` does not wait or fail: events are sent in the background, one after the other, and the
+oldest are dropped if the API server is slow or unavailable and the queue is full. A process that stops sends
+queued events for at most five seconds. Repeated events become one event with a count; repetitions of an event
 that is still queued need no request of their own. Two filters limit the rate, with the numbers of client-go:
 more than 10 events in 10 minutes that differ only in their message are aggregated, and an object can have a
 burst of 25 events and then one every five minutes. It can be called from any thread.
@@ -43,6 +44,8 @@ MAX_CACHE_ENTRIES = 4096
 MESSAGE_LENGTH = 1024
 RECENT = 50
 QUEUE_LENGTH = 1000
+STOP_SECONDS = 5.0
+"""How long the remaining events are sent after a stop; the rest is dropped."""
 NAME_ATTEMPTS = 10
 
 
@@ -100,18 +103,22 @@ class EventAggregator:
         self._groups = _LRUCache()
 
     def message(self, group: object, message: str) -> tuple[object, str]:
-        """Return the key to count an event under, and its message or that of the aggregate."""
+        """Return the key to count an event under, and its message or that of the aggregate.
+
+        Keys have hashes of messages, which can be long.
+        """
         now = self._clock()
-        seen: dict[str, None]
+        seen: dict[int, None]
         last: float
         seen, last = self._groups.get(group, ({}, now))
         if now - last > AGGREGATE_SECONDS:
             seen = {}
-        seen[message] = None
+        digest = hash(message)
+        seen[digest] = None
         self._groups.pop(group, None)
         self._groups.touch(group, lambda: (seen, now))
         if len(seen) < AGGREGATE_AFTER:
-            return (group, message), message
+            return (group, digest), message
         del seen[next(iter(seen))]
         return (group, ""), f"(combined from similar events): {message}"
 
@@ -219,10 +226,11 @@ class EventRecorder:
         subject = (self.component, about.kind, about.namespace, about.name, about.uid)
         now = self._now()
         info = current_reconcile.get()
+        shown = _shortened(message)
         if info is not None and info.span is not None:
-            info.span.add_event(_describe_event(now, about, type, reason, message))
+            info.span.add_event(_describe_event(now, about, type, reason, shown))
         with self._lock:
-            self.recent.append(RecordedEvent(now, about, type, reason, message))
+            self.recent.append(RecordedEvent(now, about, type, reason, shown))
             if not self._filter.allows(subject):
                 logger.debug(
                     "dropped event because of its rate",
@@ -230,7 +238,7 @@ class EventRecorder:
                 )
                 return
             key, text = self._aggregator.message((subject, type, reason, action), message)
-            text = text if len(text) <= MESSAGE_LENGTH else f"{text[: MESSAGE_LENGTH - 3]}..."
+            text = _shortened(text)
             queued = self._queue.get(key)
             if queued is not None:
                 queued.count += 1
@@ -249,19 +257,27 @@ class EventRecorder:
         return not self._queue and not self._sending
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Send events until `stop` is set, then send the remaining ones."""
+        """Send events until `stop` is set, then send the remaining ones for at most `STOP_SECONDS`."""
         self._loop = asyncio.get_running_loop()
-        stopping = asyncio.create_task(stop.wait())
+        sending = asyncio.create_task(self._send_queued(stop))
         try:
-            await self.flush()
-            while not stop.is_set():
-                waking = asyncio.create_task(self._wake.wait())
-                await asyncio.wait([stopping, waking], return_when=asyncio.FIRST_COMPLETED)
-                waking.cancel()
-                await self.flush()
+            await stop.wait()
+            self._wake.set()
+            await asyncio.wait([sending], timeout=STOP_SECONDS)
+            if not sending.done():
+                count = len(self._queue) + self._sending
+                logger.warning("dropped events, the API server is too slow", extra={"count": count})
         finally:
             self._loop = None
-            stopping.cancel()
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+
+    async def _send_queued(self, stop: asyncio.Event) -> None:
+        while True:
+            await self.flush()
+            if stop.is_set():
+                return
+            await self._wake.wait()
 
     async def flush(self) -> None:
         """Send all queued events."""
@@ -278,9 +294,9 @@ class EventRecorder:
                 logger.exception("could not send event")
             finally:
                 self._sending -= 1
-        if self._dropped:
-            logger.warning("dropped events, the queue was full", extra={"count": self._dropped})
-            self._dropped = 0
+            if self._dropped:
+                logger.warning("dropped events, the queue was full", extra={"count": self._dropped})
+                self._dropped = 0
 
     async def _send(self, key: object, event: _QueuedEvent) -> None:
         posted: _StoredEvent | None = self._posted.get(key)
@@ -351,6 +367,10 @@ class EventRecorder:
             if event.count > 1:
                 body["series"] = _series(event.count, event.last)
         return body
+
+
+def _shortened(message: str) -> str:
+    return message if len(message) <= MESSAGE_LENGTH else f"{message[: MESSAGE_LENGTH - 3]}..."
 
 
 def _series(count: int, last: datetime) -> dict[str, Any]:
