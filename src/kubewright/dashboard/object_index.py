@@ -152,20 +152,19 @@ class ObjectIndex:
         """Stop the reflectors and drop all objects."""
         supervisor, self._supervisor = self._supervisor, None
         tasks = [*self._tasks.values(), *([supervisor] if supervisor is not None else [])]
+        stopped = [task for task in tasks if task is not asyncio.current_task()]
+        for task in stopped:
+            task.cancel()
+        # All state is dropped before the first await, because a request can start the index again meanwhile.
         self._tasks.clear()
-        for task in tasks:
-            if task is not asyncio.current_task():
-                task.cancel()
-        await asyncio.gather(
-            *(task for task in tasks if task is not asyncio.current_task()), return_exceptions=True
-        )
-        await self.warnings.stop()
         self.kinds.clear()
         self.by_uid.clear()
         self.owned.clear()
         for objects in self.by_health.values():
             objects.clear()
         self.truncated = 0
+        await self.warnings.stop()
+        await asyncio.gather(*stopped, return_exceptions=True)
 
     def _start(self) -> None:
         if self._supervisor is None:

@@ -48,10 +48,10 @@ class WarningEvents:
     async def stop(self) -> None:
         """Stop to watch, and drop the events."""
         task, self._task = self._task, None
+        self._events.clear()
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        self._events.clear()
 
     def latest(self, index: ObjectIndex, limit: int) -> list[dict[str, Any]]:
         """Return the latest events, newest first."""

@@ -132,7 +132,7 @@ class HTTPRequest:
     user: User
     info: RequestInfo
     audit_annotations: dict[str, str]
-    """Annotations of the audit event from before authentication; not set if there are none."""
+    """Annotations of the audit event from before authentication; not set without any."""
 
     def __init__(
         self,
