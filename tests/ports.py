@@ -2,7 +2,7 @@
 
 A port that was free a moment ago can be taken by a connection of another process. A reserved port cannot: its
 socket stays bound, does not listen, and lets servers of the test bind the port as well (SO_REUSEADDR).
-Connections to it are refused while no server listens.
+Connections to it fail while no server listens.
 """
 
 from __future__ import annotations

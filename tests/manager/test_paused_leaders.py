@@ -97,7 +97,7 @@ class History:
         return next((who for _, what, who in reversed(self.entries) if what == word), "")
 
     async def until(self, word: str, who: str, running: Writer | None = None) -> None:
-        """Wait until somebody holds the Lease or wrote last; the process has to run meanwhile."""
+        """Wait until a given process holds the Lease or wrote last; the process has to run meanwhile."""
         async with asyncio.timeout(60):
             while self.last(word) != who:
                 if running is not None and running.process.returncode is not None:

@@ -90,7 +90,7 @@ class Watcher(AsyncIterator[bytes]):
         """Initial events among those that are queued."""
         self._overrun = False
         self._starting = False
-        """Whether initial events have not been sent yet, and somebody waits for that."""
+        """Whether initial events have not been sent yet while a request waits for that."""
         self._waiter: asyncio.Future[None] | None = None
         self._closed = False
 
