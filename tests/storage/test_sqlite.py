@@ -8,7 +8,9 @@ import random
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,8 +82,23 @@ async def test_interrupted_compaction_is_completed_at_the_next_start(tmp_path: P
         assert database.execute("SELECT revision FROM changes").fetchall() == [(revision,)]
 
 
-async def test_writes_are_invisible_until_they_are_durable(tmp_path: Path) -> None:
+def hold_commits(store: SQLiteStorage, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Let commits wait for the returned event, as on a slow disk."""
+    released, append = threading.Event(), store._file.append
+
+    def wait_and_append(rows: Any) -> None:
+        released.wait(60)
+        append(rows)
+
+    monkeypatch.setattr(store._file, "append", wait_and_append)
+    return released
+
+
+async def test_writes_are_invisible_until_they_are_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with SQLiteStorage(tmp_path / "state.db") as store:
+        released = hold_commits(store, monkeypatch)
         watch = store.watch("/", 0)
         write = asyncio.ensure_future(store.create("/a", b"1"))
         await asyncio.sleep(0)
@@ -91,14 +108,18 @@ async def test_writes_are_invisible_until_they_are_durable(tmp_path: Path) -> No
         second = asyncio.ensure_future(store.create("/a", b"2"))
         await asyncio.sleep(0)
         assert not second.done(), "who would lose to a write that is not durable yet waits for it"
+        released.set()
         revision = await write
         with pytest.raises(Exception, match="/a"):
             await second
         assert await anext(aiter(watch)) == [StorageEvent("put", "/a", b"1", None, revision, revision)]
 
 
-async def test_a_cancelled_writer_does_not_break_the_order(tmp_path: Path) -> None:
+async def test_a_cancelled_writer_does_not_break_the_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with SQLiteStorage(tmp_path / "state.db") as store:
+        released = hold_commits(store, monkeypatch)
         first = asyncio.ensure_future(store.create("/a", b"1"))
         await asyncio.sleep(0)
         waiter = asyncio.ensure_future(store.create("/a", b"2"))
@@ -106,6 +127,7 @@ async def test_a_cancelled_writer_does_not_break_the_order(tmp_path: Path) -> No
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
+        released.set()
         with pytest.raises(Exception, match="/a"):
             await waiter
         with pytest.raises(RevisionMismatch):

@@ -65,7 +65,7 @@ _histories = st.lists(st.lists(_steps, min_size=1, max_size=12), min_size=1, max
 async def _collect(watch: StorageWatch, until: int) -> list[StorageEvent]:
     """Return the events up to a revision that is known to have been written."""
     events: list[StorageEvent] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not events or events[-1].revision < until:
             batch = await anext(aiter(watch))
             assert batch, "a batch is never empty"
@@ -321,7 +321,7 @@ async def _check_watch_from_the_revision_of_a_list_misses_no_event(store: Storag
             (item,) = page.items
             assert item.mod_revision <= page.revision
             watch = store.watch(prefix, page.revision)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 (event, *_) = await anext(aiter(watch))
             watch.close()
             assert event.value == b"%d" % (int(item.value) + 1)
@@ -338,7 +338,7 @@ def _has_pending(watch: StorageWatch) -> bool:
 async def _check_pending_events_are_counted(store: Storage) -> None:
     watch = store.watch("/a/", await store.revision())
     revision = await store.create("/a/1", b"")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await watch.progress() < revision or not _has_pending(watch):  # noqa: ASYNC110 - has no event
             await asyncio.sleep(0.01)
         assert [event.key for event in await anext(aiter(watch))] == ["/a/1"]

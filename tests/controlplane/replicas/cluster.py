@@ -23,9 +23,8 @@ import aiohttp
 import pytest
 import yaml
 from bench import Unavailable
+from bench._ports import unused_port
 from bench._postgresql import PostgreSQLServer
-
-from kubewright.apiserver.http.ports import free_port
 
 START_TIMEOUT = 90
 
@@ -207,7 +206,7 @@ class EtcdMember(ServerProcess):
             "--log-level=warn",
         ]
         if certificates is not None:
-            self._health = f"127.0.0.1:{free_port()}"
+            self._health = f"127.0.0.1:{unused_port()}"
             command += [
                 f"--cert-file={certificates / 'server.pem'}",
                 f"--key-file={certificates / 'server.key'}",
@@ -271,7 +270,7 @@ class Replica(ServerProcess):
         self, folder: Path, number: int, proxies: list[FaultProxy], kind: str, options: tuple[str, ...]
     ) -> None:
         self.proxies = proxies
-        self.port = free_port()
+        self.port = unused_port()
         self.url = f"https://127.0.0.1:{self.port}"
         self.kubeconfig = folder / f"kubeconfig-{number}"
         self.ready = folder / f"ready-{number}"
@@ -304,7 +303,7 @@ class Cluster:
         self._stack = AsyncExitStack()
         self.members: list[StoreServer] = []
         if store == "etcd":
-            ports = [(free_port(), free_port()) for _ in range(size)]
+            ports = [(unused_port(), unused_port()) for _ in range(size)]
             self.members += [EtcdMember(etcd_binary(), folder, number, ports) for number in range(size)]
         else:
             database = Database()
