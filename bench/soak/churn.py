@@ -40,7 +40,7 @@ class Churn:
                 await asyncio.sleep(PAUSE)
 
     async def _wait_until_deleted(self, path: str) -> None:
-        for _ in range(1500):
+        for _ in range(3000):
             if (await self.api.ask("GET", path))[0] == 404:
                 return
             await asyncio.sleep(0.02)

@@ -86,7 +86,7 @@ async def _compare(api: API, report: Report, working: list[Worker], copies: list
         wanted = {name: obj for worker in working for (of, name), obj in worker.objects.items() if of is kind}
         mine = {name: obj for name, obj in there.items() if "worker" in obj["metadata"].get("labels", {})}
         _differ(report, f"{kind.plural}, stored and acknowledged", mine, wanted)
-        for _ in range(200):
+        for _ in range(1200):
             if copy.objects == there:
                 break
             await asyncio.sleep(0.05)

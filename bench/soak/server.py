@@ -115,6 +115,7 @@ class Webhooks:
                     },
                     "admissionReviewVersions": ["v1"],
                     "sideEffects": "None",
+                    "timeoutSeconds": 30,
                 }
             ],
         }

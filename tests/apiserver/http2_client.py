@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 from h2.config import H2Configuration
@@ -20,6 +21,13 @@ from h2.events import (
 from h2.settings import SettingCodes, Settings
 
 from .test_http import context
+
+
+async def eventually(condition: Callable[[], object]) -> None:
+    """Wait until a condition is true."""
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.01)
 
 
 class Reply:
@@ -83,7 +91,10 @@ class HTTP2Client:
 
     async def receive(self) -> None:
         """Process the next received bytes."""
-        data = await self.reader.read(65536)
+        try:
+            data = await self.reader.read(65536)
+        except ConnectionError:
+            data = b""
         if not data:
             self.closed = True
             return
@@ -107,7 +118,7 @@ class HTTP2Client:
         self.flush()
 
     async def until(self, condition: Any) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not condition() and not self.closed:
                 await self.receive()
 

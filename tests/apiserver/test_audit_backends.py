@@ -23,6 +23,7 @@ from kubewright.apiserver.audit import (
     BatchOptions,
     LogBackend,
     WebhookBackend,
+    batching,
 )
 from kubewright.apiserver.audit.backends import TruncateEvents
 from kubewright.apiserver.audit.options import DEFAULTS
@@ -156,7 +157,10 @@ def test_large_events_are_truncated() -> None:
     assert len(recorder.batches) > 1
 
 
-async def test_events_are_sent_to_the_url_of_a_kubeconfig(tmp_path: Path) -> None:
+async def test_events_are_sent_to_the_url_of_a_kubeconfig(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batching, "_STOP_TIMEOUT", 60.0)
     received: list[dict[str, Any]] = []
     failures = [RuntimeError("first"), None]
 

@@ -115,5 +115,6 @@ def test_errors_name_the_file_and_the_field(text: str, message: str, tmp_path: P
 
 def test_unknown_fields_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     level({"resource": ["pods"]}, PODS)
-    assert caplog.records[0].message == "ignored unknown fields of the audit policy"
-    assert caplog.records[0].__dict__["fields"] == ["rules[0].resource"]
+    (record,) = [each for each in caplog.records if each.name.startswith("kubewright.apiserver")]
+    assert record.message == "ignored unknown fields of the audit policy"
+    assert record.__dict__["fields"] == ["rules[0].resource"]

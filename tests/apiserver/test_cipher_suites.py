@@ -33,7 +33,7 @@ def handshake(plane: ControlPlane, *ciphers: str) -> str:
         context.set_ciphers(":".join(ciphers))
     assert plane.port is not None
     with (
-        socket.create_connection(("127.0.0.1", plane.port), timeout=10) as connection,
+        socket.create_connection(("127.0.0.1", plane.port), timeout=60) as connection,
         context.wrap_socket(connection, server_hostname="127.0.0.1") as secure,
     ):
         found = secure.cipher()

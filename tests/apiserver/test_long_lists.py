@@ -204,8 +204,11 @@ async def test_the_server_compacts_only_what_storage_does_not_manage(managed):
     storage = Storage()
     async with APIServer(storage, compaction_interval=0.001):
         await storage.create("/registry/a", b"1")
-        for _ in range(50):
-            await asyncio.sleep(0.001)
+        async with asyncio.timeout(60):
+            for _ in range(50):
+                await asyncio.sleep(0.001)
+            while not (storage.compactions or managed):
+                await asyncio.sleep(0.001)
     assert bool(storage.compactions) is not managed
 
 

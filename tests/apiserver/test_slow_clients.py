@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from contextlib import suppress
 
 import pytest
 
@@ -116,7 +118,7 @@ def test_one_user_cannot_use_all_of_a_limit():
 
 async def test_unread_tables_are_counted_and_their_clients_disconnected(new_server, widget, base, talk_to):
     server = new_server()
-    async with serve(server, stall_timeout=0.5, max_unsent_bytes=24_000_000) as front:
+    async with serve(server, stall_timeout=3600, max_unsent_bytes=24_000_000) as front:
         await fill(talk_to(server), widget, base, objects=40)
         request = (
             f"GET {base}?includeObject=Object HTTP/1.1\r\nHost: x\r\n"
@@ -124,7 +126,7 @@ async def test_unread_tables_are_counted_and_their_clients_disconnected(new_serv
         )
         clients = [await RawClient.connect(front, groups=()) for _ in range(3)]
         await clients[0].send(request.encode())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not front.unsent.total:
                 await asyncio.sleep(0.01)
         assert 12_000_000 < front.unsent.total < 13_000_000
@@ -132,9 +134,24 @@ async def test_unread_tables_are_counted_and_their_clients_disconnected(new_serv
         await clients[1].send(request.encode())
         status, headers, _ = await clients[1].response()
         assert (status, headers["retry-after"]) == (429, "1")
-        async with asyncio.timeout(10):
+        # A response that is not read ends with the connection: by the client, or after the stall timeout.
+        clients[0].writer.transport.abort()
+        async with asyncio.timeout(60):
             while front.unsent.total:
                 await asyncio.sleep(0.05)
+        front.stall_timeout = 0.2
+        await clients[2].send(request.encode())
+        head = (await clients[2].reader.readuntil(b"\r\n\r\n")).decode().lower()
+        length = int(re.search(r"content-length: (\d+)", head)[1])
+        assert length > 12_000_000
+        async with asyncio.timeout(60):
+            while front.unsent.total:
+                await asyncio.sleep(0.05)
+            received = 0
+            with suppress(ConnectionError):
+                while data := await clients[2].reader.read(1 << 20):
+                    received += len(data)
+        assert received < length
         for client in clients:
             client.writer.transport.abort()
 

@@ -17,6 +17,7 @@ from kubewright.apiserver.tracing import (
     SpanContext,
     TracingConfiguration,
     current_traceparent,
+    otlp,
 )
 from kubewright.apiserver.tracing.otlp import METHOD
 from kubewright.storage.memory import MemoryStorage
@@ -63,6 +64,13 @@ def attributes(span: dict[int, list[Any]]) -> dict[str, Any]:
         value = fields(pair[2][0])
         found[pair[1][0].decode()] = value[3][0] if 3 in value else value[1][0].decode()
     return found
+
+
+@pytest.fixture(autouse=True)
+def patient_exporter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Export all spans, however slow the machine is."""
+    monkeypatch.setattr(otlp, "TIMEOUT", 60.0)
+    monkeypatch.setattr(otlp, "STOP_TIMEOUT", 60.0)
 
 
 class Collector:

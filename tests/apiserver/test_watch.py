@@ -25,7 +25,7 @@ async def opened(talk, path, query="", **headers):
 async def take(stream, count):
     """Return a number of events of a watch."""
     lines = b""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while lines.count(b"\n") < count:
             lines += await stream.__anext__()
     events = [json.loads(line) for line in lines.splitlines()]
@@ -34,7 +34,7 @@ async def take(stream, count):
 
 
 async def rest(stream):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         return [json.loads(line) async for chunk in stream for line in chunk.splitlines()]
 
 
@@ -100,7 +100,7 @@ async def test_an_expired_version_is_an_error_event(talk, server, widget, base, 
     first = await talk.ok("POST", base, widget("a"))
     for number in range(8):
         await talk.ok("POST", base, widget(f"b{number}"))
-    await server.dispatcher.wait_for_storage_revision(await server.storage.revision(), 1)
+    await server.dispatcher.wait_for_storage_revision(await server.storage.revision(), 60)
     await asyncio.sleep(0)
     events = await rest(await opened(talk, base, f"&resourceVersion={first['metadata']['resourceVersion']}"))
     assert [event["type"] for event in events] == ["ERROR"]

@@ -25,7 +25,7 @@ class Up:
     def stop(self) -> None:
         """End it as a user would; it has to end well."""
         self.process.send_signal(signal.SIGINT)
-        output = self.process.communicate(timeout=20)[0]
+        output = self.process.communicate(timeout=120)[0]
         assert self.process.returncode == 0, output
 
 
@@ -43,7 +43,7 @@ def start_up(folder: Path, *options: str) -> Up:
             text=True,
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not ready.exists():
         if process.poll() is not None or time.monotonic() > deadline:
             process.kill()
@@ -109,7 +109,7 @@ class Kubectl:
             input=given,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             env=self.environment | variables,
         )
 
@@ -148,4 +148,9 @@ def kubectl(up: Up, _kubectl_home: tuple[str, Path], request: pytest.FixtureRequ
     name = request.node.name.removeprefix("test_").replace("_", "-")[:60]
     made = Kubectl(program, up.kubeconfig, home, name)
     made("create", "namespace", name)
+    # A controller creates the service account, without which pods are rejected after a second.
+    deadline = time.monotonic() + 60
+    while not made("get", "serviceaccount", "default", "--ignore-not-found", "-o", "name"):
+        assert time.monotonic() < deadline, f"the namespace {name} has no service account"
+        time.sleep(0.05)
     return made

@@ -30,7 +30,7 @@ from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.operators import in_
 from lightkube.resources.apiextensions_v1 import CustomResourceDefinition
 from lightkube.resources.apps_v1 import Deployment
-from lightkube.resources.core_v1 import ConfigMap, Namespace, Pod
+from lightkube.resources.core_v1 import ConfigMap, Namespace, Pod, ServiceAccount
 from lightkube.types import PatchType
 
 
@@ -51,7 +51,15 @@ async def api(package: Any, up: Any) -> AsyncIterator[Any]:
 async def namespace(package: ModuleType, api: Any, request: pytest.FixtureRequest) -> str:
     name = f"{package.__name__}-{request.node.originalname.removeprefix('test_')}"
     name = name.replace("_", "-").replace(".", "-")
-    await package.client.CoreV1Api(api).create_namespace({"metadata": {"name": name}})
+    core = package.client.CoreV1Api(api)
+    await core.create_namespace({"metadata": {"name": name}})
+    # Controllers create the service account, without which pods are rejected, and the config map.
+    async with asyncio.timeout(60):
+        while not (
+            (await core.list_namespaced_service_account(name)).items
+            and (await core.list_namespaced_config_map(name)).items
+        ):
+            await asyncio.sleep(0.02)
     return name
 
 
@@ -72,7 +80,7 @@ async def test_objects_and_watch(package: Any, api: Any, namespace: str) -> None
     changing = asyncio.create_task(change())
     async with package.watch.Watch() as watching:
         async for event in watching.stream(
-            core.list_namespaced_pod, namespace, resource_version=version, timeout_seconds=10
+            core.list_namespaced_pod, namespace, resource_version=version, timeout_seconds=60
         ):
             seen.append((event["type"], event["object"].status.phase))
             if event["type"] == "DELETED":
@@ -186,6 +194,9 @@ def test_lightkube(light: KubeConfig) -> None:
 async def test_lightkube_async(light: KubeConfig) -> None:
     async with lightkube.AsyncClient(light, namespace="default") as client:
         await client.create(Namespace(metadata=ObjectMeta(name="lightkube-async")))
+        async with asyncio.timeout(60):
+            while not [each async for each in client.list(ServiceAccount, namespace="lightkube-async")]:
+                await asyncio.sleep(0.02)
         made = await client.create(
             Pod.from_dict(
                 {

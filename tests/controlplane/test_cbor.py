@@ -35,7 +35,7 @@ async def test_objects_lists_and_watches(control_plane: TestServer) -> None:
     stamp = Stamp(metadata=ObjectMeta(name="a", namespace="default"), spec=StampSpec(value=1 << 40))
     assert (await client.create(stamp)).spec.value == 1 << 40
     assert [each.spec.value for each in await client.list(Stamp)] == [1 << 40]
-    async with asyncio.timeout(20), client.watch(Stamp, namespace="default") as watch:
+    async with asyncio.timeout(60), client.watch(Stamp, namespace="default") as watch:
         assert (await anext(watch)).object.spec.value == 1 << 40
         stamp.metadata = (await client.get(Stamp, "a")).metadata
         stamp.spec.value = 7

@@ -100,7 +100,7 @@ def examples(client: Any) -> Examples:
 
 
 async def eventually(look: Callable[[], Awaitable[Any]]) -> Any:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not (found := await look()):
             await asyncio.sleep(0.02)
     return found
@@ -124,12 +124,12 @@ async def running(
         )
     )
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await ready.wait()
         yield
     finally:
         stop.set()
-        await asyncio.wait([operator], timeout=30)
+        await asyncio.wait([operator], timeout=60)
         assert operator.done()
         operator.result()
 
@@ -138,6 +138,7 @@ def quick() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.scanning.disabled = False
     settings.persistence.finalizer = f"{GROUP}/kopf"
+    settings.persistence.consistency_timeout = 60.0  # otherwise it may process a state twice
     return settings
 
 

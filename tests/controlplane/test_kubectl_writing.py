@@ -64,7 +64,7 @@ def gadget(name: str = "one", **spec: Any) -> str:
 @pytest.fixture
 def gadgets(kubectl: Any) -> Any:
     kubectl("apply", "-f", "-", given=CRD)
-    kubectl("wait", "--for=condition=Established", "crd/gadgets.writing.example.com", "--timeout=10s")
+    kubectl("wait", "--for=condition=Established", "crd/gadgets.writing.example.com", "--timeout=60s")
     return kubectl
 
 
@@ -233,7 +233,7 @@ def test_workloads(gadgets: Any) -> None:
     assert "paused" in kubectl("rollout", "pause", "deploy/web")
     assert "resumed" in kubectl("rollout", "resume", "deploy/web")
     assert "No rollout history found" in kubectl("rollout", "history", "deploy/web")
-    waiting = kubectl.run("rollout", "status", "deploy/web", "--timeout=300ms")
+    waiting = kubectl.run("rollout", "status", "deploy/web", "--timeout=5s")
     assert waiting.returncode == 1
     assert "Waiting for deployment spec update to be observed" in waiting.stdout
     assert "exposed" in kubectl("expose", "deploy", "web", "--port=80", "--type=NodePort")
@@ -249,13 +249,15 @@ def test_delete_and_wait(gadgets: Any) -> None:
     kubectl("apply", "-f", "-", given=gadget(size=1))
     patch = '{"status":{"conditions":[{"type":"Ready","status":"True"}],"phase":"Done"}}'
     kubectl("patch", "gd", "one", "--subresource=status", "--type=merge", "-p", patch)
-    assert "condition met" in kubectl("wait", "--for=condition=Ready", "gd/one", "--timeout=5s")
-    assert "condition met" in kubectl("wait", "--for=jsonpath={.status.phase}=Done", "gd/one", "--timeout=5s")
+    assert "condition met" in kubectl("wait", "--for=condition=Ready", "gd/one", "--timeout=60s")
+    assert "condition met" in kubectl(
+        "wait", "--for=jsonpath={.status.phase}=Done", "gd/one", "--timeout=60s"
+    )
     kubectl("patch", "gd", "one", "--type=merge", "-p", '{"metadata":{"finalizers":["example.com/hold"]}}')
     assert "timed out" in kubectl.fails("delete", "gd", "one", "--timeout=300ms")
     assert "deleted" in kubectl("delete", "gd", "one", "--wait=false")
     kubectl("patch", "gd", "one", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
-    kubectl("wait", "--for=delete", "gd/one", "--timeout=5s")
+    kubectl("wait", "--for=delete", "gd/one", "--timeout=60s")
     assert 'gadgets.writing.example.com "one" not found' in kubectl.fails("delete", "gd", "one")
     assert kubectl("delete", "gd", "one", "--ignore-not-found") == ""
     for name in ("a", "b", "c"):
@@ -268,5 +270,5 @@ def test_delete_and_wait(gadgets: Any) -> None:
     assert kubectl("delete", "deploy,pod", "--all").count("deleted") == 2
     kubectl("create", "namespace", "tour-short-life")
     kubectl("create", "configmap", "inside", "-n", "tour-short-life")
-    assert "deleted" in kubectl("delete", "namespace", "tour-short-life", "--timeout=20s")
+    assert "deleted" in kubectl("delete", "namespace", "tour-short-life", "--timeout=60s")
     assert "not found" in kubectl.fails("get", "namespace", "tour-short-life")

@@ -30,7 +30,7 @@ async def test_usage_of_pods_and_nodes() -> None:
                 "containers": [{"name": "c", "image": "i", "resources": requests}],
             },
         }
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while await client.get_or_none("serviceaccounts", "default", namespace="default") is None:
                 await asyncio.sleep(0.01)
             await client.create(pod)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ def namespace(api: client.ApiClient, request: pytest.FixtureRequest) -> str:
 
 
 def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < deadline, "it never came to pass"
         time.sleep(0.01)
@@ -137,7 +138,7 @@ def test_watch(api: client.ApiClient, namespace: str) -> None:
     watching = watch.Watch()
     seen = []
     for event in watching.stream(
-        core.list_namespaced_config_map, namespace, resource_version=start, timeout_seconds=10
+        core.list_namespaced_config_map, namespace, resource_version=start, timeout_seconds=60
     ):
         if event["object"].metadata.name == "one":
             seen.append((event["type"], event["object"].data))
@@ -162,12 +163,17 @@ def test_informer(api: client.ApiClient, namespace: str) -> None:
     eventually(lambda: len(informer.cache.list()) == 2)
     core.patch_namespaced_config_map("after", namespace, {"data": {"a": "1"}})
     core.patch_namespaced_config_map("before", namespace, {"metadata": {"labels": {"x": None}}})
-    assert ended.wait(20)
+    assert ended.wait(60)
     assert seen == [(ADDED, "before"), (ADDED, "after"), (MODIFIED, "after"), (DELETED, "before")]
     assert [obj.data for obj in informer.cache.list()] == [{"a": "1"}]
-    # A last event wakes the watching thread so that it can end.
-    threading.Timer(0.2, core.patch_namespaced_config_map, ("after", namespace, {"data": {"a": "2"}})).start()
-    informer.stop()
+    # Further events wake the watching thread so that it can end.
+    stopping = threading.Thread(target=informer.stop)
+    stopping.start()
+    for number in itertools.count(2):
+        stopping.join(0.2)
+        if not stopping.is_alive():
+            break
+        core.patch_namespaced_config_map("after", namespace, {"data": {"a": str(number)}})
 
 
 def test_dynamic_client(api: client.ApiClient, namespace: str) -> None:
@@ -202,7 +208,7 @@ def test_dynamic_client(api: client.ApiClient, namespace: str) -> None:
     )
     assert after.status.ok
     assert after.metadata.generation == applied.metadata.generation
-    for event in widgets.watch(namespace=namespace, timeout=10):
+    for event in widgets.watch(namespace=namespace, timeout=60):
         assert event["type"] == "ADDED"
         assert event["object"].spec.size == 6
         break

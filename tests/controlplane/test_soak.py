@@ -29,6 +29,6 @@ def test_mixed_load(store: str, tmp_path: Path) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert ran.returncode == 0, ran.stdout[:10_000] + ran.stderr

@@ -52,7 +52,7 @@ async def webhook(tmp_path: Path) -> AsyncIterator[Webhook]:
 
 def config(webhook: HTTPSPeer, folder: Path, **changes: Any) -> Path:
     declared = {
-        "timeout": "3s",
+        "timeout": "30s",
         "authorizedTTL": "5m",
         "unauthorizedTTL": "30s",
         "subjectAccessReviewVersion": "v1",

@@ -67,7 +67,7 @@ async def front(cluster: tuple[ControlPlane, Client]) -> AsyncIterator[HTTPServe
         for each in services:
             await client.apply(each, field_owner="toys", force=True)
         for each in services:
-            await client.wait(APIService, each.name, until=condition("Available"), timeout=20)
+            await client.wait(APIService, each.name, until=condition("Available"), timeout=60)
         yield front
 
 
@@ -142,7 +142,7 @@ async def test_signal_stops_the_server() -> None:
         waiting = asyncio.create_task(front.until_stopped())
         await asyncio.sleep(0)
         os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.wait_for(waiting, 10)
+        await asyncio.wait_for(waiting, 60)
 
 
 async def test_the_configuration_is_followed(cluster: tuple[ControlPlane, Client]) -> None:
@@ -161,7 +161,7 @@ async def test_the_configuration_is_followed(cluster: tuple[ControlPlane, Client
                 name=name,
                 namespace=namespace,
             )
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while authority.certificate not in front.client_authorities:
                     await asyncio.sleep(0.01)
 

@@ -124,7 +124,7 @@ async def test_resource_without_a_response_kind() -> None:
 
             services = "/apis/apiregistration.k8s.io/v1/apiservices"
             await send("POST", services, api_service("toys.example.com", 1000))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while True:
                     document = await send("GET", "/apis", Accept=AGGREGATED)
                     groups = {item["metadata"]["name"]: item for item in document["items"]}

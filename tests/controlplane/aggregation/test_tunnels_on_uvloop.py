@@ -57,7 +57,7 @@ def test_bytes_pass_through_both_ends_of_a_tunnel(tmp_path: Path) -> None:
         server = APIServer(MemoryStorage())
         version = Version(name="v1", subresources={"shell": Subresource(handler=shell, connects=True)})
         server.add(Resource(group="s.io", kind="Session", plural="sessions", versions=[version]))
-        async with serve(server) as front, asyncio.timeout(30):
+        async with serve(server) as front, asyncio.timeout(60):
             context = ssl.create_default_context(cadata=front.authority_pem.decode())
             assert front.authority is not None
             front.authority.issue("tester", groups=("system:masters",)).write(tmp_path / "c", tmp_path / "k")

@@ -128,7 +128,7 @@ async def condition(client: PathClient) -> tuple[str, str, str]:
 
 async def until(client: PathClient, reason: str) -> str:
     """Wait for a reason of the condition; returns its message."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             _, found, message = await condition(client)
             if found == reason:

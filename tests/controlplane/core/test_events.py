@@ -11,7 +11,7 @@ from kubewright.apiserver import SYSTEM, HTTPRequest
 
 async def first_event(plane: Any, path: str) -> Any:
     response = await plane.server.handle(
-        HTTPRequest("GET", f"{path}?watch=true&timeoutSeconds=5", user=SYSTEM)
+        HTTPRequest("GET", f"{path}?watch=true&timeoutSeconds=300", user=SYSTEM)
     )
     async for chunk in response.stream:
         await response.stream.aclose()
@@ -38,7 +38,7 @@ async def test_live_changes_reach_the_watches_of_both_groups(plane: Any, send: A
     version = listed["metadata"]["resourceVersion"]
     streams = []
     for group in ("/api/v1", "/apis/events.k8s.io/v1"):
-        path = f"{group}/namespaces/default/events?watch=true&resourceVersion={version}&timeoutSeconds=5"
+        path = f"{group}/namespaces/default/events?watch=true&resourceVersion={version}&timeoutSeconds=300"
         streams.append((await plane.server.handle(HTTPRequest("GET", path, user=SYSTEM))).stream)
     event = {"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}, "type": "Normal"}
     assert (await send("POST", "/api/v1/namespaces/default/events", event))[0] == 201

@@ -23,14 +23,22 @@ class FailingWatch(MemoryStorage):
     def __init__(self) -> None:
         super().__init__()
         self.watches: list[Any] = []
+        self.dispatching: asyncio.Task[None] | None = None
+        self.released = asyncio.Event()
 
     def watch(self, prefix: str, revision: int) -> Any:
         made = super().watch(prefix, revision)
         self.watches.append(made)
         return made
 
-    def fail(self) -> None:
-        """Have the watch need history that is compacted."""
+    async def revision(self) -> int:
+        if self.dispatching is not None and asyncio.current_task() is self.dispatching:
+            await self.released.wait()
+        return await super().revision()
+
+    def fail(self, dispatching: asyncio.Task[None] | None) -> None:
+        """Have the watch need history that is compacted; the next one starts after `released`."""
+        self.dispatching = dispatching
         watch = self.watches[-1]
         self._keyspace.compact(self._keyspace.revision)
         watch._position, watch._lagging = 0, True
@@ -96,15 +104,18 @@ async def test_a_lost_watch_reports_every_object(
     await informers.catch_up()
     objects.clear()
     metadata.clear()
-    server.storage.fail()  # type: ignore[attr-defined]
-    async with asyncio.timeout(5):
+    storage = server.storage
+    assert isinstance(storage, FailingWatch)
+    storage.fail(server.dispatcher._task)
+    async with asyncio.timeout(60):
         while informers.synced:
             await asyncio.sleep(0)
     await client.delete(f"{THINGS}/deleted")
     await client.merge(f"{THINGS}/changed", {"spec": {"n": 2}})
     await client.create(THINGS, thing("created"))
     assert not informers.synced
-    async with asyncio.timeout(5):
+    storage.released.set()
+    async with asyncio.timeout(60):
         while not informers.synced:
             await asyncio.sleep(0.01)
     # Also the one that is the same: a handler may have missed that it was changed and changed back.
@@ -130,7 +141,7 @@ async def test_an_undecodable_object_is_isolated(
     assert seen == ["first", "second"]
     assert await informers.get("", "things", "damaged", namespace="ns") is None
     received = b""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while b'"second"' not in received:
             received += await anext(watch)
     assert b'"ERROR"' not in received

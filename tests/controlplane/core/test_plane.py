@@ -22,7 +22,7 @@ def command(*args: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "kubewright.cli", "up", *args],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from bench._ports import unused_port
 from tests.controlplane.path_client import PathClient
 
 from kubewright.api.times import parse_time
 from kubewright.apiserver import HTTPRequest
 from kubewright.apiserver.authentication.user import SYSTEM
-from kubewright.apiserver.http.ports import free_port
 from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.controlplane import ControlPlane
 from kubewright.controlplane.identity_lease import LABEL, IdentityLease
@@ -42,7 +42,7 @@ async def test_bootstrap_objects_are_managed_by_kube_apiserver() -> None:
 async def test_endpoints_have_the_port_of_the_last_start(tmp_path: Path) -> None:
     store = f"sqlite:{tmp_path}/state.db"
     for _ in range(2):
-        port = free_port()
+        port = unused_port()
         async with ControlPlane(store=store, port=port, controllers=False) as plane:
             client = PathClient(plane.server, SYSTEM)
             found = await client.get("/api/v1/namespaces/default/endpoints/kubernetes")

@@ -6,6 +6,7 @@ import asyncio
 import json
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -48,7 +49,7 @@ class Talk:
 
     async def until(self, path: str, accept: Callable[[int, Any], bool]) -> Any:
         """Repeat a GET until `accept` returns true for its status and body."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 status, response = await self("GET", path)
                 if accept(status, response):
@@ -117,8 +118,9 @@ class Hooks:
         return [body["request"] for asked, body in self.asked if asked == name]
 
 
-@pytest.fixture
-async def hooks() -> AsyncIterator[Hooks]:
+@asynccontextmanager
+async def serve_hooks() -> AsyncIterator[Hooks]:
+    """Run a webhook server."""
     made = Hooks()
     app = web.Application()
     app.router.add_route("POST", "/{tail:.*}", made.handle)
@@ -127,8 +129,16 @@ async def hooks() -> AsyncIterator[Hooks]:
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=server_context(made.pair))
     await site.start()
     made.port = runner.addresses[0][1]
-    yield made
-    await runner.cleanup()
+    try:
+        yield made
+    finally:
+        await runner.cleanup()
+
+
+@pytest.fixture
+async def hooks() -> AsyncIterator[Hooks]:
+    async with serve_hooks() as made:
+        yield made
 
 
 @pytest.fixture

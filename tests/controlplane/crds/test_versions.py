@@ -105,7 +105,7 @@ async def test_watch_through_a_webhook_keeps_order(talk, base, hooks):
         await talk.ok("POST", base, widget(f"w{number}", spec={"host": str(number)}))
     events = []
     while len(events) < 5:
-        chunk = await asyncio.wait_for(anext(response.stream), 5)
+        chunk = await asyncio.wait_for(anext(response.stream), 60)
         events += [json.loads(line) for line in chunk.splitlines()]
     assert [event["object"]["spec"]["address"]["host"] for event in events] == list("01234")
     await response.stream.aclose()
@@ -276,7 +276,7 @@ async def test_selectable_fields_are_those_of_the_requested_version(talk, base, 
     await talk.ok("PATCH", f"{base}/b", {"spec": {"host": "x"}})
     events = []
     while len(events) < 3:
-        chunk = await asyncio.wait_for(anext(response.stream), 5)
+        chunk = await asyncio.wait_for(anext(response.stream), 60)
         events += [json.loads(line) for line in chunk.splitlines()]
     assert [(event["type"], event["object"]["metadata"]["name"]) for event in events] == [
         ("ADDED", "d"),

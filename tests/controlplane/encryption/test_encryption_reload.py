@@ -63,7 +63,7 @@ async def test_a_changed_file_takes_effect(tmp_path: Path, monkeypatch: pytest.M
         assert await key_of(inner) == b"k8s:enc:aescbc:v1:key1"
         for number, providers in enumerate(((OLD, NEW), (NEW, OLD)), start=1):
             write_config(config, *providers)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while plane.reloaders["encryption"].metrics.counts.get("success", 0) < number:
                     await asyncio.sleep(0.01)
             after = await rewrite(client)
@@ -109,7 +109,7 @@ async def test_a_kms_plugin_that_does_not_respond_is_tried_again(tmp_path: Path)
 
     inner, config = MemoryStorage(), write_config(tmp_path / "c.yaml", {"identity": {}})
     socket = tmp_path / "kms.sock"
-    kms = {"apiVersion": "v2", "name": "vault", "endpoint": f"unix://{socket}", "timeout": "1s"}
+    kms = {"apiVersion": "v2", "name": "vault", "endpoint": f"unix://{socket}", "timeout": "30s"}
     async with plane_of(inner, config) as plane:
         reloader = plane.reloaders["encryption"]
         write_config(config, {"kms": kms}, {"identity": {}})

@@ -69,7 +69,7 @@ def storage_of(provider: KMSProvider, inner: MemoryStorage) -> EncryptedStorage:
 
 async def test_seeds_are_encrypted_by_the_plugin(plugin: Plugin, tmp_path: Path) -> None:
     inner = MemoryStorage()
-    async with storage_of(KMSProvider("vault", str(tmp_path / "kms.sock")), inner) as storage:
+    async with storage_of(KMSProvider("vault", str(tmp_path / "kms.sock"), 60), inner) as storage:
         await storage.create(KEY, b"plain")
         await storage.create(KEY + "2", b"plain")
         assert (await storage.get(KEY)).value == b"plain"  # type: ignore[union-attr]
@@ -79,7 +79,7 @@ async def test_seeds_are_encrypted_by_the_plugin(plugin: Plugin, tmp_path: Path)
         message = EncryptedObject.decode(stored.removeprefix(b"k8s:enc:kms:v2:vault:"))
         assert (message.key_id, message.source_type) == ("1", 1)
         # Another server, or this one after a restart, asks the plug-in for the seed.
-        other = KMSProvider("vault", str(tmp_path / "kms.sock"))
+        other = KMSProvider("vault", str(tmp_path / "kms.sock"), 60)
         await other.open()
         assert [(await storage_of(other, inner).get(KEY)).value for _ in "ab"] == [b"plain"] * 2  # type: ignore[union-attr]
         assert plugin.calls == ["encrypt", "encrypt", "decrypt"]
@@ -88,7 +88,7 @@ async def test_seeds_are_encrypted_by_the_plugin(plugin: Plugin, tmp_path: Path)
 
 async def test_a_new_key_of_the_plugin_makes_values_stale(plugin: Plugin, tmp_path: Path) -> None:
     inner = MemoryStorage()
-    provider = KMSProvider("vault", str(tmp_path / "kms.sock"))
+    provider = KMSProvider("vault", str(tmp_path / "kms.sock"), 60)
     async with storage_of(provider, inner) as storage:
         revision = await storage.create(KEY, b"plain")
         item = await storage.get(KEY)
@@ -108,7 +108,7 @@ async def test_a_new_key_of_the_plugin_makes_values_stale(plugin: Plugin, tmp_pa
 async def test_writes_fail_when_the_plugin_was_unhealthy_for_long(plugin: Plugin, tmp_path: Path) -> None:
     now = [0.0]
     inner = MemoryStorage()
-    provider = KMSProvider("vault", str(tmp_path / "kms.sock"), clock=lambda: now[0])
+    provider = KMSProvider("vault", str(tmp_path / "kms.sock"), 60, clock=lambda: now[0])
     async with storage_of(provider, inner) as storage:
         await storage.create(KEY, b"plain")
         plugin.health = "the vault is sealed"

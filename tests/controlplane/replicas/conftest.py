@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from bench._ports import unused_port
 from bench._postgresql import PostgreSQLServer
-
-from kubewright.apiserver.http.ports import free_port
 
 from .cluster import EtcdMember, etcd_binary, new_postgresql_server, store_url
 
@@ -43,7 +42,7 @@ async def shared_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncI
     if request.param == "postgresql":
         yield SharedStore("postgresql", request.getfixturevalue("postgresql_server").address)
         return
-    member = EtcdMember(etcd_binary(), tmp_path, 0, [(free_port(), free_port())])
+    member = EtcdMember(etcd_binary(), tmp_path, 0, [(unused_port(), unused_port())])
     try:
         await member.start()
         yield SharedStore("etcd", member.address)

@@ -6,16 +6,17 @@ import asyncio
 import contextlib
 import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from bench._ports import unused_port
 from tests.controlplane.path_client import PathClient
 from tests.storage.test_etcd import make_certificates
 
 from kubewright.api.errors import AlreadyExists, InternalError
 from kubewright.apiserver.authentication.user import SYSTEM
-from kubewright.apiserver.http.ports import free_port
 from kubewright.controlplane import ControlPlane
 from kubewright.storage import EtcdStorage, StorageError, open_storage
 
@@ -24,8 +25,12 @@ from .cluster import EtcdMember, etcd_binary
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
+def etcdctl_command() -> list[str]:
+    return [str(etcd_binary().with_name("etcdctl")), "--command-timeout=60s", "--dial-timeout=60s"]
+
+
 async def test_storage_survives_the_loss_of_each_member(tmp_path: Path) -> None:
-    ports = [(free_port(), free_port()) for _ in range(3)]
+    ports = [(unused_port(), unused_port()) for _ in range(3)]
     members = [EtcdMember(etcd_binary(), tmp_path, number, ports) for number in range(3)]
     try:
         await asyncio.gather(*(member.start() for member in members))
@@ -36,12 +41,13 @@ async def test_storage_survives_the_loss_of_each_member(tmp_path: Path) -> None:
             lost = 0
             for member in members:
                 member.kill()
-                while len(written) % 5 < 4:
-                    try:
-                        written.append(await store.create(f"/{len(written) + lost}", b"v"))
-                    except StorageError:
-                        lost += 1  # It may have been applied.
-                written.append(await store.create(f"/{len(written) + lost}", b"v"))
+                wanted = len(written) + 5
+                async with asyncio.timeout(120):
+                    while len(written) < wanted:
+                        try:
+                            written.append(await store.create(f"/{len(written) + lost}", b"v"))
+                        except StorageError:
+                            lost += 1  # It may have been applied.
                 await member.start()
             received: list[int] = []
             async with asyncio.timeout(60):
@@ -57,7 +63,7 @@ async def test_storage_survives_the_loss_of_each_member(tmp_path: Path) -> None:
 async def test_a_cluster_with_tls_and_passwords(tmp_path: Path) -> None:
     """A member that is paused, then one that is killed, with a token that has expired meanwhile."""
     certificates = make_certificates(tmp_path)
-    ports = [(free_port(), free_port()) for _ in range(3)]
+    ports = [(unused_port(), unused_port()) for _ in range(3)]
     members = [
         EtcdMember(etcd_binary(), tmp_path, number, ports, certificates=certificates) for number in range(3)
     ]
@@ -65,7 +71,7 @@ async def test_a_cluster_with_tls_and_passwords(tmp_path: Path) -> None:
     options = {name: str(certificates / file) for name, file in files.items()}
 
     def etcdctl(*arguments: str) -> None:
-        command = [str(etcd_binary().with_name("etcdctl")), f"--endpoints=https://{members[0].address}"]
+        command = [*etcdctl_command(), f"--endpoints=https://{members[0].address}"]
         command += [f"--{name}={path}" for name, path in options.items()]
         subprocess.run([*command, *arguments], check=True, capture_output=True)
 
@@ -82,7 +88,7 @@ async def test_a_cluster_with_tls_and_passwords(tmp_path: Path) -> None:
             "auth enable",
         ):
             etcdctl(*words.split())
-        query = urlencode({**options, "user": "app", "password_file": tmp_path / "password", "timeout": 1})
+        query = urlencode({**options, "user": "app", "password_file": tmp_path / "password", "timeout": 30})
         url = f"etcd://{','.join(member.address for member in members)}/app?{query}&compact_every=0"
         async with ControlPlane(store=url, port=None, controllers=False) as plane:
             client = PathClient(plane.server, SYSTEM)
@@ -92,10 +98,12 @@ async def test_a_cluster_with_tls_and_passwords(tmp_path: Path) -> None:
             connection = plane.storage._connection
             in_use = connection._at
             members[in_use].send(signal.SIGSTOP)
+            connection.options = replace(connection.options, timeout=1)
             async with asyncio.timeout(60):
                 while connection._at == in_use:  # another member is used after a timeout
                     with contextlib.suppress(StorageError):
                         await plane.storage.get("/registry/a")
+            connection.options = replace(connection.options, timeout=2)
             await _create_until_accepted(client, "1")
             members[in_use].send(signal.SIGCONT)
             connection.metadata = (("token", "expired.1"),)
@@ -112,7 +120,7 @@ async def test_a_cluster_with_tls_and_passwords(tmp_path: Path) -> None:
 
 async def _create_until_accepted(client: PathClient, name: str) -> None:
     """Create a ConfigMap; repeat it while etcd elects a leader."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while True:
             try:
                 await client.create(CONFIG_MAPS, {"metadata": {"name": name}})
@@ -124,16 +132,16 @@ async def _create_until_accepted(client: PathClient, name: str) -> None:
 
 
 async def test_a_full_database_is_reported_and_recovers(tmp_path: Path) -> None:
-    member = EtcdMember(etcd_binary(), tmp_path, 0, [(free_port(), free_port())])
+    member = EtcdMember(etcd_binary(), tmp_path, 0, [(unused_port(), unused_port())])
     member.command.append(f"--quota-backend-bytes={4 * 1024 * 1024}")
 
     def etcdctl(*arguments: str) -> str:
-        command = [str(etcd_binary().with_name("etcdctl")), f"--endpoints={member.address}", *arguments]
+        command = [*etcdctl_command(), f"--endpoints={member.address}", *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     try:
         await member.start()
-        store = f"etcd://{member.address}/full?compact_every=0"
+        store = f"etcd://{member.address}/full?compact_every=0&timeout=60"
         async with ControlPlane(store=store, port=None, controllers=False) as plane:
             client = PathClient(plane.server, SYSTEM)
             await client.create(CONFIG_MAPS, {"metadata": {"name": "large"}})

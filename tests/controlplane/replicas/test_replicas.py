@@ -63,7 +63,9 @@ async def replicas(shared_store: SharedStore) -> AsyncIterator[ReplicaSet]:
         proxies = [await stack.enter_async_context(FaultProxy(shared_store.address)) for _ in range(3)]
         planes = [
             ControlPlane(
-                store=shared_store.url(address=proxy.address), port=None, lease_duration=LEASE_DURATION
+                store=shared_store.url("timeout=30", address=proxy.address),
+                port=None,
+                lease_duration=LEASE_DURATION,
             )
             for proxy in proxies
         ]

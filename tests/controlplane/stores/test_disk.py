@@ -20,6 +20,6 @@ def test_faults_of_the_disk(fault: str, tmp_path: Path) -> None:
         ["unshare", "-rm", sys.executable, str(HERE / "small_disk.py"), fault, str(tmp_path / "disk")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert ran.returncode == 0, ran.stderr

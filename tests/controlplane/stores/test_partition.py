@@ -71,7 +71,7 @@ class Replica:
         return await self.status(SYSTEM, "/readyz") == 200
 
     async def until_ready(self) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not await self.is_ready():
                 await asyncio.sleep(0.02)
 
@@ -90,7 +90,7 @@ async def replicas(
     async with AsyncExitStack() as stack:
         planes = [
             await stack.enter_async_context(
-                ControlPlane(store=f"etcd://{address}/{request.node.name}", port=None)
+                ControlPlane(store=f"etcd://{address}/{request.node.name}?timeout=30", port=None)
             )
             for address in (etcd, proxy.address)
         ]
@@ -99,7 +99,7 @@ async def replicas(
         await first.admin.create(f"{RBAC}/clusterrolebindings", BINDING)
         crd = gadgets(GROUP, {"x-kubernetes-preserve-unknown-fields": True})
         await first.admin.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (await second.status(JANE, SECRETS), await second.status(SYSTEM, GADGETS)) != (200, 200):
                 await asyncio.sleep(0.02)
         yield first, second
@@ -112,7 +112,7 @@ async def change_everything(first: Replica) -> None:
     await first.admin.delete(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.{GROUP}")
     await first.admin.create(f"{POLICIES}/validatingadmissionpolicies", POLICY)
     await first.admin.create(f"{POLICIES}/validatingadmissionpolicybindings", POLICY_BINDING)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await first.status(SYSTEM, GADGETS) != 404:
             await asyncio.sleep(0.02)
     await first.plane.wait_until_idle()
@@ -132,7 +132,7 @@ async def test_no_stale_decisions_after_a_partition(
     first, second = replicas
     await second.until_ready()
     proxy.cut()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await second.is_ready():
             await asyncio.sleep(0.02)
     assert await second.status(SYSTEM, "/livez/ping") == 200
@@ -163,7 +163,7 @@ async def test_watches_resume_after_a_partition(replicas: tuple[Replica, Replica
     proxy.restore()
     await second.until_ready()
     await change_everything(first)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await second.status(JANE, SECRETS) != 403 or await second.status(SYSTEM, GADGETS) != 404:
             await asyncio.sleep(0.02)
     made: dict[str, Any] = {"metadata": {"name": "later"}}

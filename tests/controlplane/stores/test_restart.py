@@ -32,7 +32,7 @@ WHO = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 
 async def established(client: Client) -> None:
     crd = await client.create(Unstructured(DEFINITION))
-    await client.wait(crd, until=condition("Established"), timeout=20)
+    await client.wait(crd, until=condition("Established"), timeout=60)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "etcd"])
@@ -41,7 +41,7 @@ async def test_restart_restores_the_state(
 ) -> None:
     store = f"sqlite:{tmp_path / 'state.db'}"
     if kind == "etcd":
-        store = f"etcd://{request.getfixturevalue('etcd')}/kept"
+        store = f"etcd://{request.getfixturevalue('etcd')}/kept?timeout=60"
     up = start(tmp_path, "--store", store)
     first = yaml.safe_load(up.kubeconfig.read_text())
     async with Client.connect(up.kubeconfig, metrics=False) as client:
@@ -78,7 +78,7 @@ def failed_start(folder: Path, store: str) -> str:
     """Return the error of `kubewright up`, which must be one line without traceback."""
     command = [sys.executable, "-m", "kubewright.cli", "up", "--store", store]
     ran = subprocess.run(
-        [*command, "--kubeconfig", str(folder / "unused")], capture_output=True, text=True, timeout=30
+        [*command, "--kubeconfig", str(folder / "unused")], capture_output=True, text=True, timeout=120
     )
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert ran.stdout == ""

@@ -29,7 +29,7 @@ async def pair(
     etcd: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> AsyncIterator[tuple[Client, Client, ControlPlane]]:
     """Clients of two servers that were started simultaneously, and the second server."""
-    store = f"etcd://{etcd}/{request.node.name}"
+    store = f"etcd://{etcd}/{request.node.name}?timeout=60"
     planes = [ControlPlane(store=store, port=0, kubeconfig=tmp_path / f"{number}") for number in (1, 2)]
     async with AsyncExitStack() as stack:
         await asyncio.gather(*(stack.enter_async_context(plane) for plane in planes))
@@ -58,6 +58,9 @@ async def test_writes_through_one_are_read_and_watched_through_the_other(pair) -
 
     made = await one.create(config_map("shared", a="1"))
     following = asyncio.create_task(follow())
+    async with asyncio.timeout(60):
+        while not seen:
+            await asyncio.sleep(0.01)
     assert await two.get(ConfigMap, "shared", namespace="default") == made
     made.data = {"a": "2"}
     changed = await one.update(made)
@@ -71,7 +74,7 @@ async def test_writes_through_one_are_read_and_watched_through_the_other(pair) -
     await one.delete(latest)
     with pytest.raises(NotFound):
         await two.get(ConfigMap, "shared", namespace="default")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await following
     await watch.aclose()
     versions = [int(version) for _, version in seen]
@@ -103,14 +106,14 @@ async def test_concurrent_increments_through_both_servers(pair) -> None:
 async def test_kinds_defined_through_one_are_served_by_the_other(pair) -> None:
     one, two, _ = pair
     crd = await one.create(Unstructured(CRD))
-    await one.wait(crd, until=condition("Established"), timeout=20)
+    await one.wait(crd, until=condition("Established"), timeout=60)
     gadget = {
         "apiVersion": "shared.example.com/v1",
         "kind": "Gadget",
         "metadata": {"name": "g", "namespace": "default"},
         "spec": {"size": 3, "unknown": True},
     }
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 made = await two.create(Unstructured(gadget))
@@ -120,7 +123,7 @@ async def test_kinds_defined_through_one_are_served_by_the_other(pair) -> None:
     assert made["spec"] == {"size": 3}
     assert await one.get(made.gvk, "g", namespace="default") == made
     await one.delete(crd)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await two.get(made.gvk, "g", namespace="default")
@@ -148,7 +151,7 @@ async def test_permissions_granted_through_one_apply_at_the_other(pair) -> None:
         "spec": {"resourceAttributes": {"verb": "list", "resource": "secrets"}},
     }
     jane = two.with_impersonation("jane")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (await jane.create(Unstructured(review)))["status"]["allowed"]:
             await asyncio.sleep(0.02)
 
@@ -176,7 +179,7 @@ async def test_a_quota_holds_over_several_servers(pair) -> None:
     def is_counted(quota: Unstructured) -> bool:
         return "count/secrets" in ((quota.get("status") or {}).get("used") or {})
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         for client in (one, two):
             while not is_counted(await client.get("resourcequotas", "ten", namespace="default")):
                 await asyncio.sleep(0.01)

@@ -20,7 +20,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 @pytest.fixture
 async def plane(etcd: str, request: pytest.FixtureRequest) -> AsyncIterator[ControlPlane]:
-    async with ControlPlane(store=f"etcd://{etcd}/{request.node.name}", port=None) as made:
+    async with ControlPlane(store=f"etcd://{etcd}/{request.node.name}?timeout=60", port=None) as made:
         yield made
 
 
@@ -31,7 +31,7 @@ async def numbers(plane: ControlPlane, query: str, count: int) -> list[int]:
     )
     assert response.stream is not None
     found: list[int] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async for chunk in response.stream:
             for line in chunk.splitlines():
                 event = json.loads(line)

@@ -8,8 +8,9 @@ from ..crds.conftest import (  # noqa: TID252 - the test directory is not an imp
     definition,
     hooks,
     plane,
+    serve_hooks,
     talk,
     widget,
 )
 
-__all__ = ["CRDS", "Hooks", "Talk", "base", "definition", "hooks", "plane", "talk", "widget"]
+__all__ = ["CRDS", "Hooks", "Talk", "base", "definition", "hooks", "plane", "serve_hooks", "talk", "widget"]

@@ -11,8 +11,10 @@ from aiohttp import web
 
 from kubewright.apiserver import User
 from kubewright.apiserver.tracing.context import SpanContext, current
+from kubewright.controlplane import ControlPlane
+from kubewright.testing.time import fake_time
 
-from .conftest import CRDS, Talk, definition, widget
+from .conftest import CRDS, Talk, definition, serve_hooks, widget
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -33,7 +35,7 @@ async def register(talk, hooks, kind, *webhooks, name="hooks"):
             "rules": [RULE],
             "failurePolicy": "Fail",
             "matchPolicy": "Equivalent",
-            "timeoutSeconds": 10,
+            "timeoutSeconds": 30,
             **settings,
         }
         for path, settings in webhooks
@@ -100,7 +102,7 @@ async def test_admission_request_fields(talk, hooks, plane):
             "fieldManager": "me",
         },
     }
-    assert hooks.paths == ["/see?timeout=10s"]
+    assert hooks.paths == ["/see?timeout=30s"]
 
 
 async def test_requests_of_patches_and_deletions(talk, hooks):
@@ -336,7 +338,7 @@ async def test_validating_webhooks_run_concurrently(talk, hooks):
     async def meet(review):
         if len(hooks.asked) == 3:
             everybody.set()
-        await asyncio.wait_for(everybody.wait(), 5)
+        await asyncio.wait_for(everybody.wait(), 60)
         return reply(review)
 
     hooks.handlers.update(a=meet, b=meet, c=meet)
@@ -344,26 +346,35 @@ async def test_validating_webhooks_run_concurrently(talk, hooks):
     await talk.ok("POST", MAPS, config_map("m"))
 
 
-async def test_timeouts(talk, hooks):
-    async def never(review):
-        await asyncio.Event().wait()
-
-    hooks.handlers["slow"] = never
-    await register(talk, hooks, "Validating", ("slow", {"timeoutSeconds": 1}))
-    status, response = await talk("POST", MAPS, config_map("a"))
-    assert status == 500
-    assert response["message"].endswith('/slow?timeout=1s": context deadline exceeded')
+async def never(review):
+    await asyncio.Event().wait()
 
 
-async def test_the_timeout_of_the_request_bounds_that_of_the_webhook(talk, hooks):
-    async def never(review):
-        await asyncio.Event().wait()
+def test_timeouts():
+    async def main():
+        async with ControlPlane(port=None, controllers=False) as plane, serve_hooks() as hooks:
+            talk = Talk(plane)
+            hooks.handlers["slow"] = never
+            await register(talk, hooks, "Validating", ("slow", {"timeoutSeconds": 1}))
+            status, response = await talk("POST", MAPS, config_map("a"))
+            assert status == 500
+            assert response["message"].endswith('/slow?timeout=1s": context deadline exceeded')
 
-    hooks.handlers["slow"] = never
-    await register(talk, hooks, "Mutating", ("slow", {"timeoutSeconds": 30, "failurePolicy": "Ignore"}))
-    status, response = await talk("POST", f"{MAPS}?timeout=1s", config_map("a"))
-    assert (status, json.loads(response)["reason"]) == (504, "Timeout")
-    assert hooks.paths == ["/slow?timeout=1s"]
+    fake_time(main())
+
+
+def test_the_timeout_of_the_request_bounds_that_of_the_webhook():
+    async def main():
+        async with ControlPlane(port=None, controllers=False) as plane, serve_hooks() as hooks:
+            talk = Talk(plane)
+            hooks.handlers["slow"] = never
+            settings = {"timeoutSeconds": 30, "failurePolicy": "Ignore"}
+            await register(talk, hooks, "Mutating", ("slow", settings))
+            status, response = await talk("POST", f"{MAPS}?timeout=1s", config_map("a"))
+            assert (status, json.loads(response)["reason"]) == (504, "Timeout")
+            assert hooks.paths == ["/slow?timeout=1s"]
+
+    fake_time(main())
 
 
 async def test_managed_fields_that_a_webhook_corrupts_are_restored(talk, hooks):

@@ -61,6 +61,8 @@ class LogBackend:
         self._file: int | None = None
         self._size = 0
         self._cleaning: asyncio.Future[None] | None = None
+        self._rotated_at: float | None = None
+        """Time of the last rotation during the current cleanup, which may not have seen its file."""
 
     async def start(self) -> None:
         """Open the file; raises `OSError`."""
@@ -68,8 +70,8 @@ class LogBackend:
 
     async def stop(self) -> None:
         """Close the file."""
-        if self._cleaning is not None:
-            await asyncio.gather(self._cleaning, return_exceptions=True)
+        while self._cleaning is not None:
+            await asyncio.wait({self._cleaning})
         if self._file is not None and self._file != sys.stdout.fileno():
             os.close(self._file)
         self._file = None
@@ -119,8 +121,20 @@ class LogBackend:
         os.rename(self._path, target)
         os.close(self._file)
         self._open()
-        if self._cleaning is None or self._cleaning.done():
-            self._cleaning = asyncio.get_running_loop().run_in_executor(None, self._clean, now)
+        if self._cleaning is None:
+            self._start_cleaning(now)
+        else:
+            self._rotated_at = now
+
+    def _start_cleaning(self, now: float) -> None:
+        self._cleaning = asyncio.get_running_loop().run_in_executor(None, self._clean, now)
+        self._cleaning.add_done_callback(self._cleaned)
+
+    def _cleaned(self, cleaning: asyncio.Future[None]) -> None:
+        self._cleaning = None
+        rotated_at, self._rotated_at = self._rotated_at, None
+        if rotated_at is not None and not cleaning.cancelled():
+            self._start_cleaning(rotated_at)
 
     def backups(self) -> list[Path]:
         """Return the rotated files, the newest first."""

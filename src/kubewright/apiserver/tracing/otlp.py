@@ -26,6 +26,8 @@ MAX_BATCH: Final = 512
 INTERVAL: Final = 5.0
 """Seconds between exports."""
 TIMEOUT: Final = 10.0
+STOP_TIMEOUT: Final = 2.0
+"""Seconds to send what is queued when the server stops."""
 _SERVER: Final = 2
 _ERROR: Final = 2
 
@@ -91,12 +93,12 @@ class SpanExporter:
         self._task = asyncio.create_task(self._run(), name="export of spans")
 
     async def stop(self) -> None:
-        """Send what is queued, for at most two seconds."""
+        """Send what is queued, for at most `STOP_TIMEOUT` seconds."""
         self._is_stopping = True
         self._wake.set()
         if self._task is not None:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(2.0):
+                async with asyncio.timeout(STOP_TIMEOUT):
                     await self._task
         if self._channel is not None:
             await self._channel.close()
