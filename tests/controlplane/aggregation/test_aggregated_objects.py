@@ -98,6 +98,7 @@ async def test_unavailable_api_service_delays_the_deletion(
     assert controller.queue is not None
     controller.queue.add(f"v1.{GROUP}")
     await until(shop, "FailedDiscoveryCheck")
+    await plane.wait_until_idle()
     await create(shop, config_maps(), "deleted-anyway")
     await shop.delete("/api/v1/namespaces/shop")
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kubewright.api.errors import NotFound
+from kubewright.testing.time import fake_time
 
 GONE = {"apiVersion": "v1", "kind": "Thing", "name": "gone", "uid": "11111111-2222-3333-4444-555555555555"}
 
@@ -205,13 +206,18 @@ async def test_orphaned_dependents_are_collected_after_a_restart(start: Any, ref
             await world.client.get("/api/v1/namespaces/ns/things/child")
 
 
-async def test_owner_created_shortly_after_its_dependent(world: Any, refer: Any) -> None:
-    late = await world.make("Thing", "late")
-    await world.client.delete("/api/v1/namespaces/ns/things/late")
-    await world.wait_until_idle()
-    await world.make("Thing", "child", owners=[refer(late)])
-    path = "/api/v1/namespaces/ns/things/child"
-    other = await world.make("Thing", "other")
-    await world.client.merge(path, {"metadata": {"ownerReferences": [refer(other)]}})
-    await world.wait_until_idle()
-    assert await world.names("Thing") == ["child", "other"]
+def test_owner_created_shortly_after_its_dependent(start: Any, refer: Any) -> None:
+    async def main() -> None:
+        async with start() as world:
+            late = await world.make("Thing", "late")
+            await world.client.delete("/api/v1/namespaces/ns/things/late")
+            await world.wait_until_idle()
+            await world.make("Thing", "child", owners=[refer(late)])
+            path = "/api/v1/namespaces/ns/things/child"
+            other = await world.make("Thing", "other")
+            await world.client.merge(path, {"metadata": {"ownerReferences": [refer(other)]}})
+            await world.wait_until_idle()
+            assert await world.names("Thing") == ["child", "other"]
+
+    # With a simulated clock, the delay after which the owner counts as missing cannot pass before the patch.
+    fake_time(main())
