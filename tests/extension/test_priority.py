@@ -92,6 +92,9 @@ async def test_requests_of_a_level_are_limited(client: Client, running_app: Runn
     assert control.occupied("slow") == 1  # 1 of 25 seats, by shares
     response = await of("batch").rest.transport.send("GET", "/apis/tasks.example.com/v1/tasks")
     assert (response.status, response.headers["Retry-After"]) == (429, "1")
+    labels = 'flow_schema="slow",priority_level="slow",reason="concurrency-limit"'
+    rejected = f"apiserver_flowcontrol_rejected_requests_total{{{labels}}} 1.0\n"
+    assert rejected in running.server.metrics.render().decode()
     assert len(await of("ada").list(Task)) == 1  # another level
     await client.delete({**SCHEMA})  # without the schema, requests of the user have another level
     async with asyncio.timeout(60):

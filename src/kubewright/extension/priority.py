@@ -23,6 +23,7 @@ from kubewright.apiserver.work_estimate import WorkEstimator
 from kubewright.cache import Cache
 from kubewright.client.errors import NoKindMatch
 from kubewright.controlplane.flow_classifier import by_precedence, flow_of, matching_schema, priority_levels
+from kubewright.controlplane.flow_metrics import FlowMetrics
 
 if TYPE_CHECKING:
     from kubewright.apiserver.authentication.user import User
@@ -80,6 +81,8 @@ async def cluster_priorities(client: Client, server: APIServer) -> AsyncIterator
         await priorities.update()
         priorities.control.estimate = WorkEstimator(server).estimate
         server.flow_control = priorities.control
+        metrics = FlowMetrics(priorities.control, server.max_in_flight + server.max_mutating_in_flight)
+        server.metrics.registry.register(metrics)
 
         async def follow() -> None:
             while True:
@@ -94,6 +97,7 @@ async def cluster_priorities(client: Client, server: APIServer) -> AsyncIterator
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
             server.flow_control = None
+            server.metrics.registry.unregister(metrics)
     finally:
         await cache.stop()
 
