@@ -67,11 +67,14 @@ class Process:
         finally:
             connection.close()
 
-    def terminate(self) -> tuple[int, float]:
-        """Send SIGTERM; return the exit code and the seconds until the end."""
-        started = time.monotonic()
+    def signal(self) -> None:
+        """Send SIGTERM."""
         self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(60), time.monotonic() - started
+
+    def terminate(self) -> int:
+        """Send SIGTERM; return the exit code."""
+        self.signal()
+        return self._process.wait(60)
 
 
 class EtcdProcess(Process):
@@ -180,17 +183,17 @@ def test_data_survives_restarts_of_each_process(assets: Path, tmp_path: Path, po
     assert json.loads(body)["status"]["token"]
     assert (certificates / "kubewright.kubeconfig").stat().st_mode & 0o777 == 0o600
 
-    code, seconds = api.terminate()
-    assert code == 0
-    assert seconds < 20, "envtest kills the process after this time"
-    api = APIServerProcess(assets, certificates, api_port, etcd_port)
+    started = time.monotonic()
+    assert api.terminate() == 0
+    assert time.monotonic() - started < 20, "envtest kills the process after this time"
+    api = APIServerProcess(assets, certificates, api_port, etcd_port, "--shutdown-delay-duration=10ms")
     status, body = api.get(f"{CONFIG_MAPS}/kept")
     assert status == 200
     first = json.loads(body)["metadata"]
 
     # etcd stops first: the API server still stops on SIGTERM.
-    assert etcd.terminate()[0] == -signal.SIGTERM
-    assert api.terminate()[0] == 0
+    assert etcd.terminate() == -signal.SIGTERM
+    assert api.terminate() == 0
     etcd = EtcdProcess(assets, data, etcd_port)
     api = APIServerProcess(assets, certificates, api_port, etcd_port, "--etcd-prefix=/registry")
     assert json.loads(api.get(f"{CONFIG_MAPS}/kept")[1])["metadata"] == first
@@ -199,3 +202,33 @@ def test_data_survives_restarts_of_each_process(assets: Path, tmp_path: Path, po
     for process in (other, api, etcd):
         process.terminate()
     assert "Warning" not in api.log.read_text()
+
+
+def test_requests_are_served_until_the_end_of_the_shutdown_delay(
+    assets: Path, tmp_path: Path, ports: list[int]
+) -> None:
+    etcd = EtcdProcess(assets, tmp_path / "etcd", ports[0])
+    api = APIServerProcess(assets, tmp_path / "certs", ports[1], ports[0], "--shutdown-delay-duration=1h")
+    assert api.get("/readyz")[0] == 200
+    watch, kept = api.connection(), api.connection()
+    watch.request("GET", f"{CONFIG_MAPS}?watch=1&fieldSelector=metadata.name%3Dkept")
+    events = watch.getresponse()
+    kept.request("GET", "/livez")
+    assert kept.getresponse().read() == b"ok"
+    api.signal()
+    deadline = time.monotonic() + 60
+    while api.get("/readyz")[0] != 500:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert b"[-]shutdown failed: reason withheld" in api.get("/readyz")[1]
+    for path in ("/livez", "/healthz", "/api/v1/namespaces/default"):
+        assert api.get(path)[0] == 200
+    kept.request("POST", CONFIG_MAPS, json.dumps(CONFIG_MAP), {"Content-Type": "application/json"})
+    response = kept.getresponse()
+    assert (response.status, response.headers["Connection"]) == (201, None), "connections stay open"
+    response.read()
+    event = json.loads(events.readline())
+    assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "kept")
+    assert api.terminate() == 0, "another signal ends the delay"
+    assert events.read() == b"", "the watch has ended"
+    etcd.terminate()

@@ -125,6 +125,8 @@ class APIServer:
         self.openapi = OpenAPIService(self)
         self.dispatcher = EventDispatcher(storage, prefix, clock=clock)
         self.started = False
+        self.draining = False
+        """Whether `/readyz` fails because the server will stop soon; requests are served as before."""
         self.stopping = False
         self._resources: dict[tuple[str, str], ResourceStore] = {}
         self.router = Router(self)
@@ -284,7 +286,7 @@ class APIServer:
             await self.storage.get(f"{self.prefix}health")
 
     def _check_running(self) -> None:
-        if self.stopping:
+        if self.draining or self.stopping:
             raise RuntimeError("server is shutting down")
 
     async def __aenter__(self) -> Self:

@@ -10,7 +10,8 @@ import click
 from kubewright.apiserver.audit.flags import FLAGS, AuditFlag
 
 
-def _parse_duration(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+def parse_duration(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """Return the seconds of a duration in Go's notation."""
     if value is None:
         return None
     from kubewright.api.times import Duration
@@ -28,7 +29,7 @@ def _settings(flag: AuditFlag) -> dict[str, Any]:
     if flag.type == "bool":
         found |= {"is_flag": False, "flag_value": True}
     elif flag.type == "duration":
-        found["callback"] = _parse_duration
+        found["callback"] = parse_duration
     default = f"  [default: {flag.default}]" if flag.default else ""
     return {**found, "help": f"{flag.help}{default}"}
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .access_options import ACCESS_SETTINGS, add_access_options, read_front_proxy, split_list
-from .audit_options import add_audit_options, read_audit_options
+from .audit_options import add_audit_options, parse_duration, read_audit_options
 from .dashboard_options import serve_dashboard
 from .memory import enable_gc, trim_periodically
 from .up_workers import (
@@ -23,7 +23,6 @@ from .up_workers import (
     connect_store,
     serve_worker,
     start_workers,
-    stop_on_signals,
     use_own_files,
 )
 
@@ -242,6 +241,15 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     help="Load the encryption configuration again when the file changes.",
 )
 @click.option(
+    "--shutdown-delay-duration",
+    default="0s",
+    show_default=True,
+    callback=parse_duration,
+    metavar="DURATION",
+    help="Time after SIGINT or SIGTERM in which requests are served while /readyz fails, so that load "
+    "balancers choose other servers.",
+)
+@click.option(
     "--webhook-resolve",
     multiple=True,
     callback=_parse_webhook_urls,
@@ -444,10 +452,12 @@ def _tls_key_pair(options: dict[str, Any]) -> tuple[Path, Path] | None:
 
 
 async def _serve(make: Any, options: dict[str, Any], started: float) -> None:
+    from kubewright.apiserver.shutdown import StopSignals
     from kubewright.storage import StorageError
 
     plane: ControlPlane = make()
-    stop = stop_on_signals()
+    signals = StopSignals()
+    stop = signals.stop
     workers = None
     try:
         await plane.start()
@@ -468,6 +478,10 @@ async def _serve(make: Any, options: dict[str, Any], started: float) -> None:
             await serve_dashboard(plane, stop, port=options["dashboard_port"])
         await stop.wait()
         trimming.cancel()
+        if options["shutdown_delay_duration"] > 0:
+            if workers is not None:
+                workers.terminate()
+            await signals.drain(plane.server, options["shutdown_delay_duration"])
     finally:
         if workers is not None:
             await workers.stop()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -101,18 +100,19 @@ def use_own_files(options: dict[str, Any]) -> None:
 
 async def serve_worker(create: Callable[[], ControlPlane], options: dict[str, Any]) -> None:
     """Serve requests until a signal, or until the process that owns the store has ended."""
+    from kubewright.apiserver.shutdown import StopSignals
     from kubewright.controlplane.workers import READY
     from kubewright.storage import StorageError
     from kubewright.storage.socket_storage import SocketStorage
 
     plane = create()
     assert isinstance(plane.store, SocketStorage)
-    stop = stop_on_signals()
+    signals = StopSignals()
     lost: list[StorageError] = []
 
     def end(error: StorageError) -> None:
         lost.append(error)
-        stop.set()
+        signals.stop.set()
 
     plane.store.on_lost = end
     try:
@@ -124,18 +124,11 @@ async def serve_worker(create: Callable[[], ControlPlane], options: dict[str, An
         sys.stdout.buffer.write(READY)
         sys.stdout.buffer.flush()
         trimming = asyncio.create_task(trim_periodically(lambda: plane.server.dispatcher.revision))
-        await stop.wait()
+        await signals.stop.wait()
         trimming.cancel()
+        if not lost:
+            await signals.drain(plane.server, options["shutdown_delay_duration"])
     finally:
         await plane.stop()
     if lost:
         raise click.ClickException(f"worker {options['worker']}: {lost[0]}")
-
-
-def stop_on_signals() -> asyncio.Event:
-    """Return an event that SIGINT and SIGTERM set."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    return stop

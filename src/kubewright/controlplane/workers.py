@@ -78,11 +78,15 @@ class Workers:
             ready.append(listens)
         await asyncio.gather(*ready)
 
-    async def stop(self) -> None:
-        """Stop all workers: they finish running requests, for which they need the store."""
+    def terminate(self) -> None:
+        """Request all workers to stop; they are not started again."""
         self._is_stopping = True
         for process in self._processes.values():
             _send(process.terminate)
+
+    async def stop(self) -> None:
+        """Stop all workers: they finish running requests, for which they need the store."""
+        self.terminate()
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=STOP_TIMEOUT)
             if late:

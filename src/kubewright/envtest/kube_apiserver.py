@@ -10,7 +10,6 @@ import asyncio
 import gc
 import logging
 import os
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -59,16 +58,14 @@ def version_text() -> str:
 
 async def serve(settings: ServerSettings, log: LogHandler) -> None:
     """Run the server until a signal arrives; raises `StartError`."""
+    from kubewright.apiserver.shutdown import StopSignals
     from kubewright.controlplane.plane import ControlPlane
     from kubewright.storage import StorageError
     from kubewright.storage.logfile import StoreInUse
 
     from .etcd_connection import EtcdUnavailable, open_etcd
 
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    signals = StopSignals()
     deadline = time.monotonic() + STORE_TIMEOUT
     while True:
         try:
@@ -97,10 +94,8 @@ async def serve(settings: ServerSettings, log: LogHandler) -> None:
     gc.enable()
     log.is_ready = True
     _print(f"Serving securely on {plane.bind}:{plane.port}")
-    await stop.wait()
-    if settings.shutdown_delay:
-        plane.server.stopping = True  # `/readyz` fails, so that load balancers choose other servers
-        await asyncio.sleep(settings.shutdown_delay)
+    await signals.stop.wait()
+    await signals.drain(plane.server, settings.shutdown_delay)
     try:
         async with asyncio.timeout(STOP_TIMEOUT):
             await plane.stop()
