@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import json
 import os
 import signal
@@ -21,12 +22,20 @@ import aiohttp
 import pytest
 import yaml
 from click.testing import CliRunner
+from tests.controlplane.access.test_authentication_config import SELF_REVIEW, Issuer
+from tests.controlplane.access.test_authentication_config import config as issuer_config
+from tests.controlplane.access.test_authentication_config import write as write_authentication
+from tests.controlplane.access.test_authorization_config import Webhook
+from tests.controlplane.access.test_authorization_config import config as webhook_config
+from tests.controlplane.encryption.test_encrypted_storage import KEY, OTHER, keyed
+from tests.controlplane.encryption.test_encrypted_storage import write_config as write_encryption
 
 from kubewright.cli import main
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="SO_REUSEPORT divides connections on Linux")
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+OLD_KEY, NEW_KEY = keyed("aescbc", ("key1", KEY)), keyed("secretbox", ("key2", OTHER))
 CONNECTIONS = 16
 """Enough that each of two processes gets one of them: the kernel chooses by the client's port."""
 
@@ -39,8 +48,14 @@ class Server:
         ready = directory / "ready"
         ready.unlink(missing_ok=True)
         self.errors = directory / "stderr"
+        if not (directory / "authorization.yaml").exists():
+            self.write_configurations(jwt=[], webhooks=[], providers=[OLD_KEY])
         with self.errors.open("wb") as errors:
             options = ("--workers", "2", "--quiet", "--store", "sqlite:state.db", "--ready-file", "ready")
+            options += ("--shutdown-delay-duration", "1h")
+            for name in ("authentication-config", "authorization-config", "encryption-provider-config"):
+                options += (f"--{name}", f"{name.partition('-')[0]}.yaml")
+            options += ("--encryption-provider-config-automatic-reload",)
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "kubewright.cli", "up", *options],
                 cwd=directory,
@@ -62,6 +77,20 @@ class Server:
             (directory / name).write_bytes(base64.b64decode(user[f"{name}-data"]))
         self.context.load_cert_chain(directory / "client-certificate", directory / "client-key")
 
+    def write_configurations(
+        self, *, jwt: list[Any], webhooks: list[Any], providers: list[dict[str, Any]]
+    ) -> None:
+        """Write the files of `--authentication-config`, `--authorization-config` and the encryption."""
+        write_authentication(self.directory / "authentication.yaml", jwt=jwt)
+        authorizers = [*webhooks, *({"type": each, "name": each.lower()} for each in ("Node", "RBAC"))]
+        document = {
+            "apiVersion": "apiserver.config.k8s.io/v1",
+            "kind": "AuthorizationConfiguration",
+            "authorizers": authorizers,
+        }
+        (self.directory / "authorization.yaml").write_text(yaml.safe_dump(document))
+        write_encryption(self.directory / "encryption.yaml", *providers)
+
     def workers(self) -> list[int]:
         """Return the process IDs of the running workers."""
         pid = self.process.pid
@@ -79,9 +108,11 @@ class Server:
         ):
             return response.status, await response.json(content_type=None)
 
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait(30)
+    async def statuses(self, path: str) -> set[int]:
+        """Return the status codes of a path on several connections."""
+        async with AsyncExitStack() as stack:
+            sessions = [await stack.enter_async_context(self.session()) for _ in range(CONNECTIONS)]
+            return {(await session.get(self.url + path)).status for session in sessions}
 
 
 def _command_line(pid: int) -> bytes:
@@ -203,6 +234,60 @@ async def test_permissions_apply_in_all(server: Server) -> None:
             await asyncio.sleep(0.05)
 
 
+async def test_changed_configuration_files_are_used_by_all(server: Server, tmp_path: Path) -> None:
+    review = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    (tmp_path / "webhook").mkdir()
+    async with Issuer(tmp_path).serve() as issuer, Webhook(tmp_path / "webhook").serve() as webhook:
+        assert isinstance(issuer, Issuer)
+        assert isinstance(webhook, Webhook)
+        token = {"Authorization": f"Bearer {issuer.token()}"}
+        path = f"{CONFIG_MAPS}?limit=1"
+
+        async def statuses() -> set[tuple[int, int]]:
+            return {
+                (
+                    (await server.request("POST", review, SELF_REVIEW, **token))[0],
+                    (await server.request("GET", path, **token))[0],
+                )
+                for _ in range(CONNECTIONS)
+            }
+
+        assert await statuses() == {(401, 401)}
+        server.write_configurations(
+            jwt=yaml.safe_load(issuer_config(issuer, tmp_path).read_text())["jwt"],
+            webhooks=yaml.safe_load(webhook_config(webhook, tmp_path).read_text())["authorizers"][:1],
+            providers=[NEW_KEY, OLD_KEY],
+        )
+        # Each process loads the file of keys when it reads a value of a key that it does not know.
+        secrets = "/api/v1/namespaces/default/secrets"
+        for number in range(CONNECTIONS):
+            body = {"metadata": {"name": f"s-{number}"}, "stringData": {"a": str(number)}}
+            assert (await server.request("POST", secrets, body))[0] == 201
+            for _ in range(2):
+                status, found = await server.request("GET", secrets)
+                assert status == 200
+                names = {each["metadata"]["name"] for each in found["items"]}
+                assert names >= {f"s-{each}" for each in range(number + 1)}
+        async with asyncio.timeout(60):
+            while await statuses() != {(201, 200)}:
+                await asyncio.sleep(0.05)
+            digest = hashlib.sha256((server.directory / "encryption.yaml").read_bytes()).hexdigest()
+            while not await _all_metrics_have(server, f'hash="sha256:{digest}"'):
+                await asyncio.sleep(0.05)
+    assert "cannot be decrypted" not in server.errors.read_text()
+    # Without the webhook and the issuer, the tests that follow do not depend on them.
+    server.write_configurations(jwt=[], webhooks=[], providers=[NEW_KEY, OLD_KEY])
+
+
+async def _all_metrics_have(server: Server, text: str) -> bool:
+    """Return whether a text is in `/metrics` on each of several connections."""
+    for _ in range(CONNECTIONS):
+        async with server.session() as session, session.get(f"{server.url}/metrics") as response:
+            if text not in await response.text():
+                return False
+    return True
+
+
 async def test_metrics_of_pods_are_served_by_all(server: Server) -> None:
     for _ in range(CONNECTIONS):
         status, nodes = await server.request("GET", "/apis/metrics.k8s.io/v1beta1/nodes")
@@ -244,11 +329,19 @@ async def test_data_survives_a_restart_and_workers_end_with_the_owner(server: Se
         while not server.workers():
             await asyncio.sleep(0.05)
     workers = server.workers()
+    assert await server.statuses("/readyz") == {200}
+    server.process.terminate()
+    # All processes serve requests until --shutdown-delay-duration, or another signal.
+    async with asyncio.timeout(20):
+        while await server.statuses("/readyz") != {500}:
+            await asyncio.sleep(0.05)
+    assert await server.statuses("/livez") == {200}
     created = [
         (await server.request("POST", CONFIG_MAPS, _config_map(f"durable-{number}")))[1]
         for number in range(CONNECTIONS)
     ]
-    server.stop()
+    server.process.terminate()
+    server.process.wait(30)
     assert server.process.returncode == 0
     assert not any(b"--worker\0" in _command_line(each) for each in workers)
     again = Server(server.directory)

@@ -58,7 +58,11 @@ def config_reloaders(plane: ControlPlane) -> dict[str, ConfigReloader]:
             plane.server.metrics.registry.register(metrics)
             found[name] = ConfigReloader(_file(plane, name), apply, metrics)
     if "encryption" in found:
+        from .encryption import EncryptedStorage
+
         plane.server.health.add(ENCRYPTION_CHECK, lambda: None)
+        assert isinstance(plane.storage, EncryptedStorage)
+        plane.storage.load_changes = found["encryption"].check
     return found
 
 

@@ -13,6 +13,8 @@ from kubewright.api.core import v1 as core
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.apiserver.http.messages import HTTPRequest
 from kubewright.controlplane import ControlPlane, config_reload
+from kubewright.controlplane.config_reload import ConfigReloader, ReloadMetrics
+from kubewright.controlplane.encryption import EncryptedStorage
 from kubewright.storage import MemoryStorage
 
 STORED = "/registry/secrets/default/a"
@@ -135,3 +137,38 @@ async def test_a_kms_plugin_that_does_not_respond_is_tried_again(tmp_path: Path)
         finally:
             await plane.stop()
             await server.stop()
+
+
+async def test_values_of_a_key_that_only_another_process_has_loaded(tmp_path: Path) -> None:
+    """Processes with one store check the file at different times; a new key can be the first one at once."""
+    inner, config = MemoryStorage(), write_config(tmp_path / "c.yaml", OLD)
+    async with inner:
+        first, second = (EncryptedStorage.from_config(inner, config) for _ in range(2))
+        for each in (first, second):
+            await each.rules.open()
+        reloader = ConfigReloader(config, lambda: second.reload(config), ReloadMetrics("encryption", "b"))
+        await reloader.start()
+        second.load_changes = reloader.check
+        watch = second.watch("/registry/", await inner.revision())
+        write_config(config, NEW, OLD, resources=["secrets", "configmaps"])
+        await first.reload(config)
+        for number, kind in enumerate(("secrets", "configmaps"), start=1):
+            key = f"/registry/{kind}/default/a"
+            await first.create(key, b"{}")
+            stored = await inner.get(key)
+            assert stored is not None
+            assert stored.value.startswith(b"k8s:enc:aesgcm:v1:key2:")
+            (event,) = await anext(aiter(watch))
+            assert event.value == b"{}"
+            found = await second.get(key)
+            assert found is not None
+            assert found.value == b"{}"
+            assert reloader.metrics.counts == {"success": 1}, number
+        assert [item.value for item in (await second.list("/registry/")).items] == [b"{}", b"{}"]
+        # A key that is in no file is an error of that object, which is reported once.
+        await inner.create(STORED + "2", b"k8s:enc:aesgcm:v1:key3:abc")
+        broken = await second.get(STORED + "2")
+        assert broken is not None
+        assert broken.value.startswith(b"k8s:enc:")
+        watch.close()
+        await reloader.stop()

@@ -28,7 +28,7 @@ from kubewright.storage.contract import (
 )
 
 from .config import EncryptionRules, load_encryption_config
-from .providers import DecryptionError, KeyNotLoaded, ProviderChain
+from .providers import ENCRYPTED, DecryptionError, KeyNotLoaded, ProviderChain
 
 logger = logging.getLogger("kubewright.controlplane")
 
@@ -51,6 +51,9 @@ class EncryptedStorage(Storage):
         self._stale: dict[str, int] = {}
         """Keys whose value another provider or key than the first has encrypted, with their revision."""
         self._reported: set[tuple[str, int]] = set()
+        self.load_changes: Callable[[], Awaitable[object]] | None = None
+        """Loads the configuration file if it has changed. It is called for values that cannot be decrypted:
+        another process of the same store may have loaded the file already, and use a new key."""
 
     @classmethod
     def from_config(cls, inner: Storage, path: str | Path) -> Self:
@@ -87,7 +90,9 @@ class EncryptedStorage(Storage):
         while True:
             page = await self.inner.list(STORAGE_PREFIX, start=start, limit=_PAGE)
             for item in page.items:
-                await self._read(item)
+                chain = self._chain(item.key)
+                if chain is not None:
+                    await self._decrypted(item, chain, may_load=False)
             if not page.more:
                 return
             start = page.items[-1].key + "\0"
@@ -104,8 +109,7 @@ class EncryptedStorage(Storage):
 
     async def get(self, key: str) -> KeyValue | None:
         item = await self.inner.get(key)
-        chain = self._chain(key)
-        return item if item is None or chain is None else await self._decrypted(item, chain)
+        return None if item is None else await self._read(item)
 
     async def list(self, prefix: str, *, start: str | None = None, limit: int = 0, revision: int = 0) -> Page:
         page = await self.inner.list(prefix, start=start, limit=limit, revision=revision)
@@ -157,9 +161,19 @@ class EncryptedStorage(Storage):
 
     async def _read(self, item: KeyValue) -> KeyValue:
         chain = self._chain(item.key)
+        if chain is None and item.value.startswith(ENCRYPTED):
+            chain = await self._changed_chain(item.key, None)
         return item if chain is None else await self._decrypted(item, chain)
 
-    async def _decrypted(self, item: KeyValue, chain: ProviderChain) -> KeyValue:
+    async def _changed_chain(self, key: str, chain: ProviderChain | None) -> ProviderChain | None:
+        """Return the providers of a key if the configuration has changed since `chain` was in use."""
+        if self.load_changes is None:
+            return None
+        await self.load_changes()
+        found = self._chain(key)
+        return found if found is not chain else None
+
+    async def _decrypted(self, item: KeyValue, chain: ProviderChain, *, may_load: bool = True) -> KeyValue:
         context = item.key.encode()
         try:
             try:
@@ -168,6 +182,9 @@ class EncryptedStorage(Storage):
                 await chain.load_key(item.value)
                 plain, stale = chain.decrypt(item.value, context)
         except DecryptionError as error:
+            changed = await self._changed_chain(item.key, chain) if may_load else None
+            if changed is not None:
+                return await self._decrypted(item, changed)
             self._report(item, error)
             return item
         if stale:
@@ -186,15 +203,17 @@ class EncryptedStorage(Storage):
 
     async def decrypt_event(self, event: StorageEvent) -> StorageEvent:
         """Return an event with plain values."""
-        chain = self._chain(event.key)
-        if chain is None:
-            return event
         value, previous = event.value, event.previous
+        if self._chain(event.key) is None and not (
+            (value is not None and value.startswith(ENCRYPTED))
+            or (previous is not None and previous.value.startswith(ENCRYPTED))
+        ):
+            return event
         if previous is not None:
-            previous = await self._decrypted(previous, chain)
+            previous = await self._read(previous)
         if value is not None:
             stored = KeyValue(event.key, value, event.create_revision, event.revision)
-            value = (await self._decrypted(stored, chain)).value
+            value = (await self._read(stored)).value
         else:
             self._stale.pop(event.key, None)
         return event._replace(value=value, previous=previous)
