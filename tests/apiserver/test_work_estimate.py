@@ -94,6 +94,21 @@ async def test_writes_by_the_number_of_watchers(plane: ControlPlane) -> None:
     assert await estimate(plane, "PUT", f"{MAPS}/map-01") == ONE_SEAT
 
 
+async def test_kubelets_do_not_make_writes_of_pods_expensive(plane: ControlPlane) -> None:
+    pods = "/api/v1/pods?watch=1&resourceVersion=0"
+    streams = []
+    for path in [f"{pods}&fieldSelector=spec.nodeName%3Dnode-{number}" for number in range(30)] + [pods] * 10:
+        streams.append((await plane.server.handle(HTTPRequest("GET", path, user=USER))).stream)
+    pod = "/api/v1/namespaces/default/pods/a"
+    assert await estimate(plane, "PATCH", pod) == WorkEstimate(1, 1, 0.005)
+    for stream in streams:
+        assert stream is not None
+        await stream.aclose()
+    store = plane.server.store("", "pods")
+    assert store is not None
+    assert store.watch_cache.interested("default", "a") == 0
+
+
 async def test_requests_occupy_their_seats(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     control, dispatch = plane.server.flow_control, plane.server.router.dispatch
     assert control is not None

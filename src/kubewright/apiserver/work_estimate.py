@@ -4,7 +4,8 @@
   number of objects, or the limit, times their average size. At most 1 MB counts, unless the list is of a
   certain revision.
 - Create, update, patch and delete: one seat, and for 5 ms after the response one per ten watchers of the
-  object. If these are more than ten seats, ten are occupied for a longer time.
+  object. If these are more than ten seats, ten are occupied for a longer time. Watchers of the pods of one
+  node are not counted.
 - All others: one seat.
 
 No request occupies more than its level allows (`PriorityLevel.max_seats`). Number and size of the objects of

@@ -32,6 +32,8 @@ WINDOW_BYTES = 8 * 1024 * 1024
 WINDOW_SECONDS = 90.0
 WINDOW_LEAST = 100
 """How long events stay in the window, and how many stay longer."""
+INDEXED_FIELDS = {"pods": "spec.nodeName"}
+"""Resources with many watchers of which few get an event: those that select one value of this field."""
 
 
 class WatchCache:
@@ -66,6 +68,8 @@ class WatchCache:
         self._window: deque[WatchCacheEvent] = deque()
         self._window_bytes = 0
         self._watchers: dict[tuple[str, str], dict[Watcher, None]] = {}
+        self._indexed: Counter[tuple[str, str]] = Counter()
+        """Watchers of each scope that select one value of the indexed field."""
         self._conversions: asyncio.Queue[tuple[Watcher, WatchCacheEvent, str]] | None = None
         self._converter: asyncio.Task[None] | None = None
         self._ended = False
@@ -155,6 +159,8 @@ class WatchCache:
                     if not self._converting:
                         change.release_encoded()
         self._watchers.setdefault(watcher.scope, {})[watcher] = None
+        if self._is_indexed(watcher):
+            self._indexed[watcher.scope] += 1
         self.active += 1
         if self.on_count is not None:
             self.on_count(1)
@@ -165,17 +171,28 @@ class WatchCache:
         group = self._watchers.get(watcher.scope)
         if group is not None and watcher in group:
             del group[watcher]
+            if self._is_indexed(watcher):
+                self._indexed[watcher.scope] -= 1
             if not group:
                 del self._watchers[watcher.scope]
+                self._indexed.pop(watcher.scope, None)
             self.active -= 1
             self.dispatcher.timer.remove(watcher)
             if self.on_count is not None:
                 self.on_count(-1)
 
     def interested(self, namespace: str, name: str) -> int:
-        """Return the number of watchers that get events of an object; without a name, of a new object."""
+        """Return the number of watchers that get events of an object; without a name, of a new object.
+
+        As in kube-apiserver, those that select one value of the indexed field are not counted.
+        """
         scopes = {("", ""), (namespace, ""), (namespace, name), ("", name)}
-        return sum(len(self._watchers.get(scope, ())) for scope in scopes)
+        return sum(len(self._watchers.get(scope, ())) - self._indexed[scope] for scope in scopes)
+
+    def _is_indexed(self, watcher: Watcher) -> bool:
+        field = INDEXED_FIELDS.get(self.resource.resource)
+        fields = watcher.selection.fields if field and watcher.selection is not None else None
+        return bool(field and fields is not None and fields.exact(field))
 
     def check_window(self, revision: int) -> None:
         """Raise `Expired` if the window does not reach back to `revision`."""
