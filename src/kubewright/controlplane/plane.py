@@ -534,13 +534,14 @@ class ControlPlane:
         while self._parts:
             await self._parts.pop().stop()
         await self.informers.stop()
-        await self.webhook_client.close()
-        await self.authorization.close()
-        await self.authentication.close()
         if self.front is not None:
             self.front.stop_listening()
         if self.server.started:
             await self.server.stop()
+        # Requests in flight need these.
+        await self.webhook_client.close()
+        await self.authorization.close()
+        await self.authentication.close()
         if self.front is not None:
             await self.front.stop(1.0)
             self.front = None

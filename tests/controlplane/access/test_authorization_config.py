@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -151,3 +152,31 @@ async def test_invalid_configurations_name_the_field(
 ) -> None:
     with pytest.raises(ConfigFileError, match=message):
         read_authorization_settings("rbac", config(webhook, tmp_path, **change))
+
+
+class SlowWebhook(Webhook):
+    """Responds when `release` is set."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.received, self.release = asyncio.Event(), asyncio.Event()
+
+    async def _authorize(self, request: web.Request) -> web.Response:
+        self.received.set()
+        await self.release.wait()
+        return await super()._authorize(request)
+
+
+async def test_requests_that_wait_for_the_webhook_finish_before_a_stop(tmp_path: Path) -> None:
+    async with SlowWebhook(tmp_path).serve() as webhook:
+        assert isinstance(webhook, SlowWebhook)
+        path = config(webhook, tmp_path, timeout="30s")
+        async with ControlPlane(port=None, controllers=False, authorization_config=path) as plane:
+            request = asyncio.ensure_future(plane.client(user=USER).list(core.ConfigMap))
+            await webhook.received.wait()
+            stopping = asyncio.create_task(plane.stop())
+            while not plane.server.stopping:
+                await asyncio.sleep(0)
+            webhook.release.set()
+            await request
+            await stopping
