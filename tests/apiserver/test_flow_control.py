@@ -273,3 +273,17 @@ async def test_own_seats_are_not_borrowed() -> None:
     assert not second.done(), "one own and one borrowed seat are free"
     control_.release(first)
     control_.release(await second)
+
+
+async def test_a_returned_borrowed_seat_goes_to_another_borrower() -> None:
+    control_ = control(
+        first=PriorityLevel(seats=0, queue_length=10, borrowable=None),
+        second=PriorityLevel(seats=0, queue_length=10, borrowable=None),
+        quiet=PriorityLevel(seats=1, queue_length=10, lendable=1),
+    )
+    async with control_.seat(User("first/ada"), INFO):
+        waiting = asyncio.create_task(control_.seat(User("second/bob"), INFO).__aenter__())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+    await waiting
+    assert (control_.occupied("first"), control_.occupied("second")) == (0, 1)

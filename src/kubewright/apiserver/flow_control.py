@@ -194,9 +194,14 @@ class LevelSeats:
             statistics.additional_seats += width - 1
 
     def release(self, seats: int = 1) -> None:
-        """Give free seats to the next requests."""
+        """Give free seats to the next requests of this level, or of a level that borrows them."""
         self.occupied -= seats
-        self.fill()
+        if self._crowded:
+            was_borrowing = self.occupied + seats > self.level.seats
+            self.fill()
+            if was_borrowing or self.level.lendable:
+                for other in tuple(self._crowded):
+                    other.fill()
 
     def fill(self) -> None:
         """Give free seats to waiting requests, first to the flow that got the fewest."""
@@ -303,7 +308,7 @@ class FlowControl:
         level, work, statistics = occupied
         statistics.executing -= 1
         if work is ONE_SEAT:
-            self._release(level, 1)
+            level.release(1)
             return
         width, final = work.width, work.final_seats
         statistics.additional_seats -= width - 1 - final
@@ -311,19 +316,11 @@ class FlowControl:
             loop = asyncio.get_running_loop()
             loop.call_later(work.seconds, self._release_final, level, statistics, final)
         if width > final:
-            self._release(level, width - final)
+            level.release(width - final)
 
     def _release_final(self, level: LevelSeats, statistics: FlowSchemaStatistics, seats: int) -> None:
         statistics.additional_seats -= seats
-        self._release(level, seats)
-
-    def _release(self, level: LevelSeats, seats: int) -> None:
-        level.occupied -= seats
-        if self._crowded:
-            level.fill()
-            if level.level.lendable:
-                for other in tuple(self._crowded):
-                    other.fill()
+        level.release(seats)
 
     @asynccontextmanager
     async def seat(
