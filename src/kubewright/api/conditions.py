@@ -80,6 +80,7 @@ def set_condition(
         if isinstance(where, list):
             where.append(wanted)
         elif where.conditions is None:
+            # The protocol has a read-only property, so that lists of subclasses of conditions match it.
             where.conditions = [wanted]  # type: ignore[misc]
         else:
             where.conditions.append(wanted)

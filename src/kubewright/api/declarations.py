@@ -380,7 +380,8 @@ def declares(*declarations: Declaration) -> Callable[[AnyT], AnyT]:
 
 def declarations_on(target: Any) -> tuple[Declaration, ...]:
     """Return the declarations that `@declares` attached to a function or class."""
-    return getattr(target, "__dict__", {}).get(_DECLARED, ())  # type: ignore[no-any-return]
+    declared: tuple[Declaration, ...] = getattr(target, "__dict__", {}).get(_DECLARED, ())
+    return declared
 
 
 def webhook_path(gvk: GroupVersionKind, *, mutating: bool) -> str:

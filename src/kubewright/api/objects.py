@@ -55,7 +55,8 @@ class Struct(msgspec.Struct, metaclass=_StructMeta, rename="camel", omit_default
 
     def copy(self) -> Self:
         """Return a deep copy."""
-        return copy_value(self)  # type: ignore[no-any-return]
+        new: Self = copy_value(self)
+        return new
 
     def __repr__(self) -> str:
         return "".join(_repr_parts(self))

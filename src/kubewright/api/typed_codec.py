@@ -82,12 +82,12 @@ def _read_string(value: Any, wanted: str, place: str) -> str:
 
 def _read_integer(value: Any, wanted: str, place: str, type_: str) -> int:
     base = "int32" if type_ == "i" else "int64"
-    if type(value) not in (int, float):
-        raise _mismatch(value, wanted, place, base=base)
+    if type(value) is not int:
+        raise _mismatch(value, wanted, place, base=base, literal=type(value) is float)
     low, high = _RANGES[type_]
-    if type(value) is float or not low <= value <= high:
+    if not low <= value <= high:
         raise _mismatch(value, wanted, place, base=base, literal=True)
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _read_boolean(value: Any, wanted: str, place: str) -> bool:
@@ -97,9 +97,9 @@ def _read_boolean(value: Any, wanted: str, place: str) -> bool:
 
 
 def _read_number(value: Any, wanted: str, place: str) -> float:
-    if type(value) not in (int, float):
+    if type(value) is not int and type(value) is not float:
         raise _mismatch(value, wanted, place, base="float64")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _read_bytes(value: Any, wanted: str, place: str) -> str:

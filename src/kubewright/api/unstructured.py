@@ -92,8 +92,6 @@ def _text_property(wire: str, doc: str) -> Any:
 class Unstructured(MutableMapping[str, Any]):
     """An object of any kind; `raw` is its dict."""
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __init__(self, raw: dict[str, Any] | None = None) -> None:
         self.raw: dict[str, Any] = {} if raw is None else raw
 

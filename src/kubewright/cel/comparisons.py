@@ -20,7 +20,7 @@ from kubewright.cel.library.regex import compiled as compiled_pattern
 from kubewright.cel.types import SCALARS, Kind
 from kubewright.cel.values import equal, no_overload
 
-Binary = Callable[[Any, Any], Any]
+Binary = Callable[[Any, Any], bool]
 
 _TEXT: Final = frozenset({Kind.STRING, Kind.BYTES})
 ORDER: Final[dict[str, Binary]] = {
@@ -71,7 +71,7 @@ def _text_comparison(left: Run, right: Run, compare: Binary) -> Run:
             frame[0] += string_cost(min(len(a), len(b)))
             if frame[0] > frame[1]:
                 raise CostExceeded
-            return compare(a, b)  # type: ignore[no-any-return]
+            return compare(a, b)
         except TypeError:
             return _null_comparison(a, b, compare)
 
@@ -104,13 +104,13 @@ def _ordered(compare: Binary, left: Run, right: Run, right_code: Code) -> Run:
 
     def against_constant(frame: Frame) -> bool:
         try:
-            return compare(left(frame), value)  # type: ignore[no-any-return]
+            return compare(left(frame), value)
         except TypeError:
             raise no_overload() from None
 
     def both(frame: Frame) -> bool:
         try:
-            return compare(left(frame), right(frame))  # type: ignore[no-any-return]
+            return compare(left(frame), right(frame))
         except TypeError:
             raise no_overload() from None
 

@@ -132,7 +132,7 @@ class Controller(Generic[R]):
         self.metrics = controller_metrics(name) if register_metrics else ControllerMetrics()
         """Not in the process-wide registry if several controllers of a process can have the same name."""
         self.metrics.workers = workers
-        self._reconcile = reconcile
+        self._reconcile: Callable[[Any], Any] = reconcile
         self._is_async = is_async(reconcile)
         self._threads: ThreadPoolExecutor | None = None
         self._rate_limiter = rate_limiter
@@ -417,7 +417,7 @@ class Controller(Generic[R]):
             if argument is None:
                 return None
         if self._is_async:
-            return await self._reconcile(argument)  # type: ignore[misc]
+            return await self._reconcile(argument)
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix=self.name)
         return await call(self._reconcile, argument, executor=self._threads)

@@ -78,7 +78,7 @@ def enqueue_mapped(read: Callable[[CacheEntry], Any], map_function: MapFunction[
         if any(inspect.isawaitable(result) for result in results):
             return _await_all(results)
         for result in results:
-            found.update(dict.fromkeys(result))  # type: ignore[arg-type]
+            found.update(dict.fromkeys(result))  # type: ignore[arg-type] # not awaitable, see above
         return found
 
     return handler

@@ -155,7 +155,7 @@ class BuiltinVersion(Version):
         self.declaration = declaration
         super().__init__(
             name=row.gvk.version,
-            checks=TypedChecks(row.gvk),  # type: ignore[arg-type]
+            checks=TypedChecks(row.gvk),  # type: ignore[arg-type] # has the methods that are called
             validates=False,
             published_as=definition_name(row.gvk).rpartition(".")[0],
         )

@@ -65,12 +65,12 @@ def _functions(namespace: Mapping[str, Any], module: str) -> Iterator[FunctionTy
 
 
 def _replace_defaults(function: FunctionType, by_identity: Mapping[int, Callable[..., Any]]) -> None:
-    defaults, keywords = function.__defaults__, function.__kwdefaults__
+    defaults, keywords = function.__defaults__, function.__kwdefaults__ or {}
     if defaults and any(id(each) in by_identity for each in defaults):
         function.__defaults__ = tuple(by_identity.get(id(each), each) for each in defaults)
-    for key, value in (keywords or {}).items():
+    for key, value in keywords.items():
         if id(value) in by_identity:
-            keywords[key] = by_identity[id(value)]  # type: ignore[index]
+            keywords[key] = by_identity[id(value)]
 
 
 __all__ = ["replace_references"]

@@ -96,6 +96,8 @@ class SimulatedCluster:
         """Called at each point before its fault is looked up."""
         self.on_change: Callable[[], None] | None = None
         """Called after each change of the store that is part of the state."""
+        self.on_limit: Callable[[Exception], None] = _raise
+        """Called with the error when the operator exceeds a limit; ends the run."""
         self.on_process_error: Callable[[OperatorProcess, BaseException], None] | None = None
         self.processes: list[OperatorProcess] = []
         """Processes that have been started and not ended, one per replica."""
@@ -349,10 +351,6 @@ class SimulatedCluster:
         if self.max_requests and self._request_count == self.max_requests:
             self.on_limit(RunLimit(f"the operator sent more than {self.max_requests} requests"))
 
-    def on_limit(self, error: Exception) -> None:
-        """End the run; set by the run."""
-        raise error
-
     @property
     def request_count(self) -> int:
         """Number of requests of the operator."""
@@ -383,6 +381,10 @@ class SimulatedCluster:
         self.record("change", "", describe_change(change), revision=change.revision)
         if self.on_change is not None:
             self.on_change()
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _declared_rules(operator: Operator | Program) -> list[Rbac]:

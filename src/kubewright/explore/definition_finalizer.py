@@ -141,7 +141,7 @@ async def _run_write(
         return APIResponse(200, CIMultiDict(), msgspec.json.encode(body))
 
     transport = OperatorTransport(process, CONTROLLER)
-    transport._server = SimpleNamespace(send=send)  # type: ignore[assignment]
+    transport._server = SimpleNamespace(send=send)  # type: ignore[assignment] # only `send` is called
     try:
         response = await transport.send(method, path)
     except ConnectionFailed as error:

@@ -169,10 +169,10 @@ def _object(obj: StateObject, names: Mapping[str, str], pattern: re.Pattern[str]
         ]
     data["metadata"] = metadata
     generation = obj.metadata.get("generation")
-    result = _value(data, names, pattern)
+    result: dict[str, Any] = _value(data, names, pattern)
     if generation is not None:
         _replace_generations(result, generation)
-    return result  # type: ignore[no-any-return]
+    return result
 
 
 def _replace_generations(value: Any, generation: int) -> None:

@@ -102,7 +102,7 @@ class Replay:
         known = {
             name: str(data[name]) for name in cls.__dataclass_fields__ if name in data and name != "version"
         }
-        return cls(**known)  # type: ignore[arg-type]
+        return cls(**known)  # type: ignore[arg-type] # `version` is the only field that is not a text
 
 
 def find_scenario(scenarios: Sequence[Scenario], name: str) -> Scenario:

@@ -173,7 +173,7 @@ class SimulatedRun:
     async def _main(self) -> None:
         cluster, reference = self.cluster, self.reference
         self._limit = self.loop.create_future()
-        cluster.on_limit = self._reached_limit  # type: ignore[method-assign]
+        cluster.on_limit = self._reached_limit
         cluster.on_process_error = self._process_failed
         cluster.on_change = self._changed
         if reference is not None:

@@ -160,7 +160,7 @@ def applied_objects(scenario: Scenario) -> list[dict[str, Any]]:
 
 
 async def _record(scenario: Scenario, recorder: _Recorder) -> None:
-    await scenario(recorder)  # type: ignore[arg-type]
+    await scenario(recorder)  # type: ignore[arg-type] # a step that it lacks ends the recording
 
 
 class _Recorder:

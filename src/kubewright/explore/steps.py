@@ -102,7 +102,8 @@ class ClientSteps:
         result: Any = await self.client.apply(
             applied, namespace=namespace, force=True, field_owner=FIELD_OWNER
         )
-        return result.raw if isinstance(obj, dict) else result  # type: ignore[no-any-return]
+        stored: StepObjectT = result.raw if isinstance(obj, dict) else result
+        return stored
 
     async def patch(
         self, kind: StepKind, name: str, patch: dict[str, Any] | Patch, *, namespace: str | None = None

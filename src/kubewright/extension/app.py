@@ -26,7 +26,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from kubewright.api.declarations import Declaration, Rbac, resource_info
 from kubewright.api.gvk import GroupKind, GroupVersionKind
@@ -352,7 +352,7 @@ class APIServerApp:
         to the cluster. Requests that the cluster forwards have passed its own authorization already.
         """
         check_arguments(function, 1, "an authorizing function takes the AuthorizationAttributes")
-        self.authorizer = function  # type: ignore[assignment]
+        self.authorizer = cast(AuthorizeFunction, function)
         return function
 
     def audit(self, function: F) -> F:

@@ -376,7 +376,7 @@ async def _wait_until_ready(runnable: Runnable) -> None:
 
 
 async def _warm_up(component: _Component) -> None:
-    await component.runnable.warm_up()  # type: ignore[attr-defined]
+    await component.runnable.warm_up()  # type: ignore[attr-defined] # exists if `needs_warm_up` is set
 
 
 async def _stop_warm_up(component: _Component) -> None:

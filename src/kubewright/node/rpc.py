@@ -30,8 +30,8 @@ from .messages import Message
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 try:
-    import grpc  # type: ignore[import-untyped]
-    import grpc.aio  # type: ignore[import-untyped]
+    import grpc
+    import grpc.aio
 except ImportError as error:  # pragma: no cover - depends on the installation
     raise ImportError(
         "device plug-ins and CSI drivers require grpcio; install it with: pip install 'kubewright[node]'"

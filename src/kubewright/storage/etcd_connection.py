@@ -184,7 +184,7 @@ class EtcdConnection:
         options = self.options
         if not (options.tls or options.cacert or options.cert):
             return None
-        import grpc  # type: ignore[import-untyped]
+        import grpc
 
         return grpc.ssl_channel_credentials(
             root_certificates=_read("cacert", options.cacert),

@@ -105,11 +105,11 @@ class Converter:
 
     def convert(self, raw: bytes, to_version: str) -> dict[str, Any]:
         """Convert one object; raises `ConversionError`."""
-        plain = codec.loads(raw)
+        plain: dict[str, Any] = codec.loads(raw)
         try:
             from_version = GroupVersion.parse(str(plain.get("apiVersion"))).version
             if from_version == to_version:
-                return plain  # type: ignore[no-any-return]
+                return plain
             source = self._types[from_version]
             target = self._types[to_version]
         except KeyError as error:

@@ -363,7 +363,7 @@ class AuditedStream:
 
     @property
     def abort(self) -> Any:
-        """The function that ends the connection of a slow client."""
+        """The function that ends the connection of a slow client; only streams of watches have it."""
         return self._stream.abort  # type: ignore[attr-defined]
 
     @abort.setter

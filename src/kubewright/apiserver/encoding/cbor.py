@@ -115,7 +115,7 @@ class _Sequence(AsyncIterator[bytes]):
 
     @property
     def abort(self) -> Any:
-        """The function that ends the connection of a slow client."""
+        """The function that ends the connection of a slow client; only streams of watches have it."""
         return self._lines.abort  # type: ignore[attr-defined]
 
     @abort.setter

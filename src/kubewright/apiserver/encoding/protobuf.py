@@ -180,7 +180,8 @@ class ProtobufCodec:
         type_meta = parts_of(header, 0, len(header))
         api_version, kind = text_in(type_meta, 1), text_in(type_meta, 2)
         if "json" in text_in(parts, 4):
-            return self._json(raw, depth)  # type: ignore[no-any-return]
+            decoded: dict[str, Any] = self._json(raw, depth)
+            return decoded
         name = self._message_of(api_version, kind)
         return {"apiVersion": api_version, "kind": kind, **self._read_message(name, raw, 0, len(raw), depth)}
 

@@ -66,7 +66,8 @@ class _Loader(yaml.composer.Composer, _FastLoader):  # type: ignore[misc]
             if value == MERGE:
                 return _TAG + "merge"
             return _TAG + "float" if plain_number(value) is not None else _TAG + "str"
-        return super().resolve(kind, value, implicit)  # type: ignore[no-any-return]
+        tag: str = super().resolve(kind, value, implicit)
+        return tag
 
     def construct_number(self, node: yaml.ScalarNode) -> int | float:
         value = number(self.construct_scalar(node))

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 from aiohttp import StreamReader, WSMsgType, web
 from aiohttp.abc import AbstractStreamWriter
@@ -75,14 +75,15 @@ class ServerConnection(RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the header timeout; switch to HTTP/2 if the client has negotiated it."""
-        upgrade = getattr(self._manager, "http2", None)
+        listener = cast("Listener | None", self._manager)
+        upgrade = listener.http2 if listener is not None else None
         if upgrade is not None:
             tls = transport.get_extra_info("ssl_object")
             if tls is not None and tls.selected_alpn_protocol() == "h2":
                 upgrade(transport)
                 return
         super().connection_made(transport)
-        timeout = self._manager.header_timeout if self._manager is not None else HEADER_TIMEOUT  # type: ignore[attr-defined]
+        timeout = listener.header_timeout if listener is not None else HEADER_TIMEOUT
         self._header_timer = self._loop.call_later(timeout, transport.close)
 
     def data_received(self, data: bytes) -> None:

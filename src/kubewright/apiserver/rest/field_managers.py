@@ -95,13 +95,15 @@ def make_field_manager(resource: Resource, version: Version, subresource: str) -
                 raise ConversionRequired(key)
             if not result:
                 raise VersionNotServed(api_version)
-            return _decode(result)  # type: ignore[no-any-return]
+            decoded: Object = _decode(result)
+            return decoded
         try:
-            converted: Any = resource.converter.convert([dict(obj)], source, target)
+            made: Any = resource.converter.convert([dict(obj)], source, target)
         except Exception as error:
             # Field managers also convert parts of objects, which a converter need not be able to read.
             raise VersionNotServed(api_version) from error
-        return converted[0]  # type: ignore[no-any-return]
+        converted: Object = made[0]
+        return converted
 
     node = version.schema
     empty = None

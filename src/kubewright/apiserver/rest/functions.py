@@ -77,7 +77,7 @@ class _FunctionHandler:
         op = scope.operation(
             request,
             info,
-            _WRITES.get(request.method, verb),  # type: ignore[arg-type]
+            _WRITES.get(request.method, verb),  # type: ignore[arg-type] # for reads, that of the request
             options=options.to_object("CreateOptions") if options is not None else {},
             dry_run=options.dry_run if options is not None else False,
             field_manager=options.field_manager if options is not None else "",

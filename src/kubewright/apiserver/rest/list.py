@@ -33,6 +33,18 @@ _CONTINUE_EXPIRED = (
 )
 
 
+class _ContinueExpired(Expired):
+    """The revision of a continue token was compacted; the response has a token for the current one."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__(_CONTINUE_EXPIRED)
+        self._token = token
+
+    def to_status(self) -> dict[str, Any]:
+        """Return the `Status` object with the other token."""
+        return {**super().to_status(), "metadata": {"continue": self._token}}
+
+
 class ListHandler:
     """Serves GET of a collection."""
 
@@ -124,11 +136,7 @@ class ListHandler:
                 selection=selection,
             )
         except Compacted:
-            error = Expired(_CONTINUE_EXPIRED)
-            status = error.to_status()
-            status["metadata"] = {"continue": encode_continue(-1, start.removesuffix("\0"))}
-            error.to_status = lambda: status  # type: ignore[method-assign]
-            raise error from None
+            raise _ContinueExpired(encode_continue(-1, start.removesuffix("\0"))) from None
         except FutureRevision as error:
             raise too_large_resource_version(error.revision, error.current) from None
 

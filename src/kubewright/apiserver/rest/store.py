@@ -259,10 +259,11 @@ class ResourceStore:
         if from_version == to_version:
             return obj
         assert self.resource.converter is not None
-        converted: Any = self.resource.converter.convert([obj], from_version, to_version)
-        if inspect.isawaitable(converted):
-            converted = await converted
-        return converted[0]  # type: ignore[no-any-return]
+        made: Any = self.resource.converter.convert([obj], from_version, to_version)
+        if inspect.isawaitable(made):
+            made = await made
+        converted: Object = made[0]
+        return converted
 
     async def pack(self, obj: Object, version: str) -> bytes:
         """Encode an object of a version as it is stored."""

@@ -75,7 +75,7 @@ class SpanExporter:
     def __init__(self, endpoint: str) -> None:
         """Raises `ValueError` if the gRPC library is not installed."""
         try:
-            import grpc.aio  # type: ignore[import-untyped]
+            import grpc.aio
         except ImportError:
             raise ValueError("tracing needs grpcio: pip install 'kubewright[tracing]'") from None
         self._grpc: Any = grpc.aio

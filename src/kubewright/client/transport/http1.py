@@ -11,7 +11,7 @@ import asyncio
 import zlib
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from multidict import CIMultiDict
 
@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop."""
-        self.transport = transport  # type: ignore[assignment]
+        self.transport = cast(asyncio.Transport, transport)
         self.loop = asyncio.get_running_loop()
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -71,7 +71,8 @@ class Connection(asyncio.Protocol):
     @property
     def alive(self) -> bool:
         """Whether another exchange can start."""
-        return self.reusable and self._state == _IDLE and not self.transport.is_closing()  # type: ignore[union-attr]
+        assert self.transport is not None
+        return self.reusable and self._state == _IDLE and not self.transport.is_closing()
 
     def abort(self) -> None:
         """Close immediately."""
@@ -279,13 +280,18 @@ class BodyStream:
         self._error: ConnectionFailed | None = None
         self._waiter: asyncio.Future[None] | None = None
 
+    @property
+    def _transport(self) -> asyncio.Transport:
+        assert self._connection.transport is not None
+        return self._connection.transport
+
     def feed(self, data: bytes) -> None:
         """Called by the connection."""
         self._chunks.append(data)
         self._waiting += len(data)
         if self._waiting > HIGH_WATER and not self._paused:
             self._paused = True
-            self._connection.transport.pause_reading()  # type: ignore[union-attr]
+            self._transport.pause_reading()
         self._wake()
 
     def feed_end(self, error: ConnectionFailed | None = None) -> None:
@@ -323,7 +329,7 @@ class BodyStream:
         self._waiting = 0
         if self._paused:
             self._paused = False
-            self._connection.transport.resume_reading()  # type: ignore[union-attr]
+            self._transport.resume_reading()
         return chunk
 
     def _join_chunks(self) -> bytes:

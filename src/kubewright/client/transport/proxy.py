@@ -15,7 +15,7 @@ import base64
 import ipaddress
 import ssl
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
 from kubewright.client.config.cluster_config import ClusterConfig
@@ -70,6 +70,7 @@ def proxy_for(config: ClusterConfig, environ: Mapping[str, str]) -> ProxyConfig 
         return None
     from urllib import request  # imports an HTTP client, which is needed here only
 
+    # typeshed does not declare this function.
     if request.proxy_bypass_environment(  # type: ignore[attr-defined]
         host, {"no": names.get("no_proxy", "")}
     ):
@@ -201,7 +202,7 @@ class _ProxyHandshake(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop."""
-        self.transport = transport  # type: ignore[assignment]
+        self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         """Called by the loop."""

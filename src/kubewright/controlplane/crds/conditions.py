@@ -32,9 +32,10 @@ _APPROVAL_LINK: Final = "see https://github.com/kubernetes/enhancements/pull/111
 
 def find(crd: Definition, kind: str) -> dict[str, Any] | None:
     """Return the condition of a type, or `None`."""
-    for condition in (crd.get("status") or {}).get("conditions") or ():
+    conditions: list[dict[str, Any]] = (crd.get("status") or {}).get("conditions") or []
+    for condition in conditions:
         if condition.get("type") == kind:
-            return condition  # type: ignore[no-any-return]
+            return condition
     return None
 
 

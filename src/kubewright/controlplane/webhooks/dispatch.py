@@ -87,10 +87,11 @@ class _Versions:
         made: Any = definition.converter.convert([deep_copy(obj)], source.version, target.version)
         if inspect.isawaitable(made):
             made = await made
+        converted: Object = made[0]
         version = definition.version(target.version)
         if version is not None:
-            prune(made[0], version)
-        return made[0]  # type: ignore[no-any-return]
+            prune(converted, version)
+        return converted
 
     async def settle(self) -> Object | None:
         """Convert the object back to the version of the request."""

@@ -13,7 +13,7 @@ from kubewright.explore.faults import Fault, FaultError
 from kubewright.explore.trace import Trace, TraceEvent
 
 from .fault_texts import explain_fault
-from .model import Emphasis, TimelineEntry
+from .model import Column, Emphasis, TimelineEntry
 
 MAX_NAMES = 8
 """Number of objects of an initial state that are listed."""
@@ -50,7 +50,7 @@ class _Timeline:
     def _add(
         self,
         event: TraceEvent,
-        column: str,
+        column: Column,
         text: str,
         *,
         detail: str = "",
@@ -61,7 +61,7 @@ class _Timeline:
                 number=event.number,
                 time=event.time,
                 process=event.process,
-                column=column,  # type: ignore[arg-type]
+                column=column,
                 text=text,
                 detail=detail,
                 point=event.point,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from kubewright.api.objects import copy_value
@@ -148,9 +149,7 @@ class _ChartBuilder:
         for key, helper in ((_LABELS, "labels"), (_SELECTOR, "selectorLabels")):
             text = re.sub(
                 rf"^( *){key}: .*$",
-                lambda found, helper=helper: (  # type: ignore[misc]
-                    f'{found.group(1)}{{{{- include "{name}.{helper}" . | nindent {len(found.group(1))} }}}}'
-                ),
+                partial(_include_helper, f"{name}.{helper}"),
                 text,
                 flags=re.MULTILINE,
             )
@@ -375,6 +374,12 @@ class _ChartBuilder:
         )
         text = re.sub(r"^  namespaceSelector: KWSELECTEDNAMESPACES\n", selector, text, flags=re.MULTILINE)
         return "{{- if .Values.webhook.enabled }}\n---\n" + text + "{{- end }}\n"
+
+
+def _include_helper(name: str, placeholder: re.Match[str]) -> str:
+    """Return the expression that inserts a named template at the indentation of a placeholder."""
+    indent = placeholder.group(1)
+    return f'{indent}{{{{- include "{name}" . | nindent {len(indent)} }}}}'
 
 
 def _boolean(value: bool) -> str:

@@ -136,7 +136,8 @@ def builtin_definition(cls: type) -> str | None:
 
 def builtin_schema(definition: str, *, expand_meta: bool = False) -> Schema:
     """Return a fully expanded copy of the schema of a built-in type."""
-    return msgspec.json.decode(_written_out(definition, expand_meta))  # type: ignore[no-any-return]
+    schema: Schema = msgspec.json.decode(_written_out(definition, expand_meta))
+    return schema
 
 
 @lru_cache(maxsize=64)

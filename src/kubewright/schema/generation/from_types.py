@@ -165,7 +165,7 @@ class SchemaBuilder:
         if origin is Annotated:
             return self._annotated(type_)
         if type_ in _SCALARS:
-            return copy_value(_SCALARS[type_])  # type: ignore[no-any-return]
+            return _copy(_SCALARS[type_])
         if type_ is float:
             return self._float()
         if origin is Literal:
@@ -199,13 +199,13 @@ class SchemaBuilder:
             )
         own = getattr(cls, "__wire_schema__", None)
         if own is not None:
-            return copy_value(own)  # type: ignore[no-any-return]
+            return _copy(own)
         if issubclass(cls, enum.Enum):
             schema = self._values([member.value for member in cls])
             return self._described(schema, cls)
         if cls is ObjectMeta:
             expanded = self.options.embedded_object_meta
-            return copy_value(OBJECT_META_EXPANDED if expanded else OBJECT_META)  # type: ignore[no-any-return]
+            return _copy(OBJECT_META_EXPANDED if expanded else OBJECT_META)
         definition = builtin_definition(cls)
         if definition is not None:
             try:
@@ -254,7 +254,7 @@ class SchemaBuilder:
         if all(get_origin(member) is Literal for member in rest):
             return self._values([value for member in rest for value in get_args(member)])
         if set(rest) == {int, str}:
-            return copy_value(INT_OR_STRING)  # type: ignore[no-any-return]
+            return _copy(INT_OR_STRING)
         names = " | ".join(getattr(member, "__name__", str(member)) for member in rest)
         return self._report_unsupported(
             f"a schema cannot express {names}; write int | str, one Struct with optional fields and "
@@ -453,6 +453,11 @@ _TYPE_META: Final = {
     "api_version": "API group and version of this representation of the object.",
     "kind": "Kind of the object.",
 }
+
+
+def _copy(schema: Schema) -> Schema:
+    copied: Schema = copy_value(schema)
+    return copied
 
 
 def _stays_set(name: str) -> Schema:

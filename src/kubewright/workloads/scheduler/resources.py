@@ -105,8 +105,6 @@ class Resources:
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         amounts = {name: getattr(self, name) for name in self.__slots__ if name != "scalars"}
         return f"Resources({ {**amounts, **self.scalars} })"

@@ -91,8 +91,6 @@ class Status:
             return NotImplemented
         return self.code is other.code and self.reasons == other.reasons
 
-    __hash__ = None  # type: ignore[assignment]
-
 
 SKIP = Status(Code.SKIP)
 """Do not call Filter (from PreFilter) or Score (from PreScore) of this plug-in for this pod."""

@@ -98,6 +98,7 @@ class _Exchange:
 
     def parse(self) -> http.client.HTTPResponse | None:
         """Return the response, or `None` if the connection ended without one."""
+        # Of a socket, only `makefile` is used.
         response = http.client.HTTPResponse(self)  # type: ignore[arg-type]
         try:
             response.begin()

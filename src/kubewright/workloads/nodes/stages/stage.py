@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from kubewright.api.gvk import GroupVersionKind
@@ -94,15 +95,16 @@ def choose(stages: list[Stage], obj: Object, rng: random.Random) -> Stage | None
     return rng.choices(matching, weights)[0] if any(weights) else rng.choice(matching)
 
 
+def _has_value(field: str, key: str, value: Any, obj: Object) -> bool:
+    """Return whether a label or annotation of an object has a value."""
+    return bool(((obj.get("metadata") or {}).get(field) or {}).get(key) == value)
+
+
 def _requirements(selector: Object) -> list[Callable[[Object], bool]]:
     found: list[Callable[[Object], bool]] = []
     for field in ("labels", "annotations"):
         for key, value in (selector.get(f"match{field.capitalize()}") or {}).items():
-            found.append(
-                lambda obj, field=field, key=key, value=value: (  # type: ignore[misc]
-                    ((obj.get("metadata") or {}).get(field) or {}).get(key) == value
-                )
-            )
+            found.append(partial(_has_value, field, key, value))
     for one in selector.get("matchExpressions") or ():
         if one.get("cel"):
             raise StageError("selectors in CEL are not supported; use jq")
