@@ -1,4 +1,9 @@
-"""Strategy of services: defaults, families, allocation of addresses and ports."""
+"""Strategy of services: defaults, families, allocation of addresses and ports.
+
+Addresses and node ports are allocated during validation, when the service is known to be valid, and released
+after an update that does not use them or after deletion. A change of the type drops the fields that the new
+type does not have.
+"""
 
 from __future__ import annotations
 
@@ -104,9 +109,7 @@ class ServiceStrategy(KindStrategy):
     async def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
         """Validate a new service; allocate addresses and ports if it is valid."""
         await self.allocator.load()
-        errors = set_families(obj["spec"], {}, self.allocator.families) or service_errors(
-            obj, None, allocated=False
-        )
+        errors = set_families(obj["spec"], {}, self.allocator.families) or service_errors(obj, None)
         return errors or await self._allocate(op, obj, None)
 
     async def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
@@ -117,7 +120,7 @@ class ServiceStrategy(KindStrategy):
             return load_balancer_errors(obj)
         await self.allocator.load()
         errors = set_families(obj["spec"], old["spec"], self.allocator.families)
-        errors = errors or service_update_errors(obj, old) + service_errors(obj, old, allocated=False)
+        errors = errors or service_update_errors(obj, old) + service_errors(obj, old)
         return errors or await self._allocate(op, obj, old)
 
     async def _allocate(self, op: Operation, obj: Object, old: Object | None) -> Errors:

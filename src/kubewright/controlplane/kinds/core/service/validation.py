@@ -1,4 +1,7 @@
-"""Validation of services."""
+"""Validation of services: a table of rules for the spec, and the fields that are immutable.
+
+It runs before allocation, because only a valid service gets addresses and ports: these may be missing.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,6 @@ class _Context(NamedTuple):
 
     service: Object
     old: Object | None
-    allocated: bool
 
     @property
     def spec(self) -> Object:
@@ -77,9 +79,9 @@ def _is_external(spec: Object) -> bool:
     )
 
 
-def service_errors(service: Object, old: Object | None, *, allocated: bool = True) -> Errors:
-    """Check a service; `allocated`: after addresses and ports have been allocated."""
-    return _SPEC(service["spec"], "spec", _Context(service, old, allocated))
+def service_errors(service: Object, old: Object | None) -> Errors:
+    """Check a service."""
+    return _SPEC(service["spec"], "spec", _Context(service, old))
 
 
 def _check_type(spec: Object, path: str) -> Errors:
@@ -171,16 +173,14 @@ def _check_external_policy(spec: Object, path: str) -> Errors:
     return [fe.invalid(f"{path}.externalTrafficPolicy", policy, text)]
 
 
-def _check_health_port(spec: Object, path: str, context: _Context) -> Errors:
+def _check_health_port(spec: Object, path: str) -> Errors:
     number, path = spec.get("healthCheckNodePort") or 0, f"{path}.healthCheckNodePort"
     if (spec.get("type"), spec.get("externalTrafficPolicy")) != ("LoadBalancer", "Local"):
         if not number:
             return []
         text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
         return [fe.invalid(path, number, text)]
-    if number:
-        return port_number(number, path)
-    return [fe.required(path, "")] if context.allocated else []
+    return port_number(number, path) if number else []
 
 
 def address_errors(spec: Object, path: str = "spec") -> Errors:
@@ -283,7 +283,7 @@ _SPEC = Rules(
         Check(_check_class, context=True),
         _check_external_policy,
         When(_is_external, {"externalTrafficPolicy": [Required(), Enum("Cluster", "Local")]}),
-        Check(_check_health_port, context=True),
+        Check(_check_health_port),
         {
             "internalTrafficPolicy": Enum("Cluster", "Local"),
             "trafficDistribution": Enum("PreferClose", "PreferSameZone", "PreferSameNode"),
