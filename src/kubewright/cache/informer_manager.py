@@ -1,4 +1,9 @@
-"""`InformerManager`: create, start and stop the informers of a cache, one per kind."""
+"""`InformerManager`: create, start and stop the informers of a cache, one per kind.
+
+An informer is created when a kind is first read or watched, with the options of its kind (namespaces,
+selectors, metadata only). Typed, unstructured and metadata reads of a kind share it; a metadata informer is
+upgraded when full objects are needed. It starts immediately if the cache is started, otherwise with it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""`kubewright up`: runs a control plane."""
+"""`kubewright up`: runs a control plane in the foreground.
+
+Options are checked before anything starts, then the storage is opened and the `ControlPlane` created from
+them. With `--workers`, this process also runs the controllers and nodes; the other processes only serve
+requests on the same port (see `up_workers`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The informer of one resource: its state, and the events that its handlers receive."""
+"""The informer of one resource: its state, and the events that its handlers receive.
+
+It lists the resource once and then receives every change from the watch on storage, so it also has the writes
+of other replicas. Only metadata is kept, unless a handler needs whole objects (`Needs`). After an
+interruption of the watch it lists again and reports the differences.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Translation of the flags of kube-apiserver to the settings of a `ControlPlane`."""
+"""Translation of the flags of kube-apiserver to the settings of a `ControlPlane`.
+
+Flags with an effect here become options of the control plane. Other known flags are accepted, so that command
+lines written for kube-apiserver work.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Options of requests in queries and, for deletions, in bodies."""
+"""Options of requests in queries and, for deletions, in bodies.
+
+`parse_*` functions return them validated, with the errors of kube-apiserver, which decodes a query to
+ListOptions, CreateOptions, UpdateOptions, PatchOptions or DeleteOptions.
+"""
 
 from __future__ import annotations
 

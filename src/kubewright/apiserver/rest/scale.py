@@ -1,4 +1,9 @@
-"""The `scale` subresource: an `autoscaling/v1` Scale for three fields of an object."""
+"""The `scale` subresource: an `autoscaling/v1` Scale for three fields of an object.
+
+A read creates the Scale from the object. A write decodes or patches a Scale, and stores the object with its
+replicas as any other update; the owners of `spec.replicas` of the Scale are those of the field of the object.
+Messages and limits are those of kube-apiserver, which differ between built-in and custom resources.
+"""
 
 from __future__ import annotations
 

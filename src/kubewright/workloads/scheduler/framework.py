@@ -1,4 +1,9 @@
-"""`Framework`: runs the plug-ins of one profile at the extension points."""
+"""`Framework`: runs the plug-ins of one profile at the extension points.
+
+A plug-in belongs to an extension point if it implements the method, and the profile does not disable it
+there. Plug-ins run in the order of the profile. At most extension points the first rejection decides; Score
+adds up the weighted scores of all plug-ins. An exception of a plug-in becomes a `PluginError`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""ValidatingAdmissionPolicy and MutatingAdmissionPolicy."""
+"""ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
+
+All CEL expressions of a policy are compiled when it is written, in the order in which they are evaluated,
+because variables are visible to later expressions only. An error is reported at the field of the expression.
+"""
 
 from __future__ import annotations
 

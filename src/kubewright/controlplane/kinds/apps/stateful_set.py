@@ -1,4 +1,8 @@
-"""StatefulSet."""
+"""StatefulSet: defaults, validation and warnings.
+
+The template is checked as the controller completes it: each claim template is also a volume. Only the fields
+of the spec that `_MUTABLE_FIELDS` lists can change.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Job."""
+"""Job: generated selector, validation of updates, and columns; `job_spec` validates the spec.
+
+Unless `manualSelector` is set, the selector and labels of the pods are generated from the uid of the job. The
+template is immutable, except for scheduling fields of a suspended job; the completions of an indexed job can
+change together with its parallelism.
+"""
 
 from __future__ import annotations
 

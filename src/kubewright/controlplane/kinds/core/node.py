@@ -1,4 +1,8 @@
-"""Node."""
+"""Node: defaults, validation, warnings, columns and the proxy to the kubelet.
+
+Kubelets create nodes together with their status, and an update of the status can also change metadata. Pod
+CIDRs and the provider ID do not change once they are set.
+"""
 
 from __future__ import annotations
 

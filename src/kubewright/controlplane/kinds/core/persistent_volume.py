@@ -1,4 +1,8 @@
-"""PersistentVolume."""
+"""PersistentVolume: defaults, validation, warnings and columns.
+
+A volume has exactly one source. The source, the volume mode and, once it is set, the node affinity are
+immutable. The server sets the initial phase and the time of its changes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""PersistentVolumeClaim."""
+"""PersistentVolumeClaim: defaults, validation, warnings and columns.
+
+The spec is immutable, except that a bound claim can grow and can change its attributes class, and that an
+unbound one is completed (volume, default class). `dataSource` and `dataSourceRef` are two fields for the same
+value; the server keeps them equal.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""ResourceSlice."""
+"""ResourceSlice: validation of the devices and shared counters that a driver publishes.
+
+A slice has either devices or counters, and is for one node, for nodes that a selector matches, for all nodes,
+or each device declares its nodes. The numbers of devices, attributes and taints are limited as in
+Kubernetes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Status and conditions of a Deployment."""
+"""Status and conditions of a Deployment.
+
+Counters come from the ReplicaSets. Available compares the available replicas with the number that must be
+available. Progressing records the last progress of a rollout; it becomes false if there is none for
+`progressDeadlineSeconds`.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +53,7 @@ def current_status(deployment: Deployment) -> DeploymentStatus:
 def set_condition(
     status: DeploymentStatus, now: datetime, type: str, value: str, reason: str | None, message: str | None
 ) -> None:
-    """Add or replace a condition, unless it has the same status and reason already."""
+    """Add or replace a condition with its fields, see `put_condition`."""
     now = now.replace(microsecond=0)
     condition = DeploymentCondition(
         type=type,

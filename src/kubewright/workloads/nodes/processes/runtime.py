@@ -1,4 +1,10 @@
-"""`ProcessRuntime`: runs the containers of pods as processes of this machine."""
+"""`ProcessRuntime`: runs the containers of pods as processes of this machine.
+
+Images are not used: a container runs its command, or the one that `images` has for its image, with the rights
+of this process. A container is prepared in the background (volumes, environment, working directory) and then
+started; with mount namespaces it sees its volumes at their mount paths, without them below a directory that
+an environment variable names. All pods have the address of this machine.
+"""
 
 from __future__ import annotations
 

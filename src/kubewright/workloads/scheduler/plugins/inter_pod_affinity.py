@@ -1,4 +1,9 @@
-"""InterPodAffinity: affinity and anti-affinity between pods, in both directions."""
+"""InterPodAffinity: affinity and anti-affinity between pods, in both directions.
+
+A term selects pods by labels and namespaces, and applies to the topology domain (value of a node label) of
+their nodes. The terms of the pod and the anti-affinity terms of existing pods are counted per domain once, in
+PreFilter and PreScore; checking a node only looks up its domains.
+"""
 
 from __future__ import annotations
 

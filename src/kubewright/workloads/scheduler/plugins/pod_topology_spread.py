@@ -1,4 +1,9 @@
-"""PodTopologySpread: spreads pods over zones, nodes or other topology domains."""
+"""PodTopologySpread: spreads pods over zones, nodes or other topology domains.
+
+A constraint counts the pods that its selector matches, per value of a node label (a domain). Filter rejects
+nodes whose domain would exceed the smallest count by more than `maxSkew`; Score prefers domains with fewer
+matching pods. PreFilter counts once for all nodes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Volumes of pods."""
+"""Volumes of pods: one source each, unique names, and paths that do not overlap in projected volumes.
+
+`check_volumes` returns the valid volumes by name; the mounts of containers are checked against them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Warnings about pods and pod templates."""
+"""Warnings about pods and pod templates, with the texts of kube-apiserver.
+
+They do not reject a request: they report deprecated fields and labels, repeated entries that hide each other,
+fractions of bytes, and names that are not valid as host names.
+"""
 
 from __future__ import annotations
 
