@@ -61,7 +61,7 @@ async def serve(settings: ServerSettings, log: LogHandler) -> None:
     from kubewright.apiserver.shutdown import StopSignals
     from kubewright.controlplane.plane import ControlPlane
     from kubewright.storage import StorageError
-    from kubewright.storage.logfile import StoreInUse
+    from kubewright.storage.store_lock import StoreInUse
 
     from .etcd_connection import EtcdUnavailable, open_etcd
 

@@ -7,7 +7,7 @@
 - `contract`: `Storage` and `StorageWatch`, which every implementation provides.
 - `memory`, `sqlite`, `etcd`, `postgresql`: the implementations; `url` opens one by URL.
 - `local`, `keyspace`, `sorted_keys`: what memory and SQLite share.
-- `logfile`, `rows`, `high_water_mark`: the SQLite file; `backups`: backup and restore.
+- `logfile`, `rows`, `high_water_mark`, `store_lock`: the SQLite file; `backups`: backup and restore.
 - `etcd_connection`, `etcd_watch`: the parts of etcd.
 - `postgresql_options`, `postgresql_connection`, `postgresql_schema`, `postgresql_watch`: the parts of
   PostgreSQL.

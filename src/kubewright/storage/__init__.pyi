@@ -15,8 +15,8 @@ from .contract import StorageWatch as StorageWatch
 from .etcd import EtcdStorage as EtcdStorage
 from .keyspace import History as History
 from .logfile import DamagedStore as DamagedStore
-from .logfile import StoreInUse as StoreInUse
 from .memory import MemoryStorage as MemoryStorage
 from .postgresql import PostgreSQLStorage as PostgreSQLStorage
 from .sqlite import SQLiteStorage as SQLiteStorage
+from .store_lock import StoreInUse as StoreInUse
 from .url import open_storage as open_storage

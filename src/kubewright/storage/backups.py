@@ -148,8 +148,8 @@ async def restore(url: str, backup: str | os.PathLike[str], *, timeout: float = 
     `timeout` bounds the wait for a server that has the SQLite file open.
     """
     path = Path(backup)
-    from .logfile import StoreInUse
     from .sqlite import SQLiteStorage
+    from .store_lock import StoreInUse
     from .url import open_storage
 
     contents = await asyncio.to_thread(read_backup, path)

@@ -15,13 +15,10 @@ These functions block. A store calls them from its one writer thread.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import logging
 import os
 import shutil
 import sqlite3
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -39,6 +36,7 @@ from .rows import (
     row_checksum,
     write_facts,
 )
+from .store_lock import StoreLock, make_private
 
 logger = logging.getLogger("kubewright.storage")
 
@@ -62,17 +60,9 @@ _REMEDY = (
 _MINIMUM_SPACE = 256 * 1024
 """Free bytes that SQLite needs to create the files beside the database."""
 
-_open_files: set[tuple[int, int]] = set()
-"""Device and inode of the databases that this process has open. Locks do not exclude the same process, and
-closing a second descriptor would drop the locks that SQLite holds."""
-
 
 class DamagedStore(StorageError):
     """The file has lost or changed acknowledged data."""
-
-
-class StoreInUse(StorageError):
-    """Another server has the file open."""
 
 
 class LogFile:
@@ -84,9 +74,7 @@ class LogFile:
         self._fsync = fsync
         self._mark = HighWaterMark(self._beside(".mark"), fsync=fsync)
         self._database: sqlite3.Connection | None = None
-        self._lock: int | None = None
-        self._database_lock: int | None = None
-        self._identity: tuple[int, int] | None = None
+        self._lock = StoreLock(self.path)
         self._committed = 0
         self._suspect = False
 
@@ -106,7 +94,7 @@ class LogFile:
     def open(self) -> LogContents:
         """Lock the file, verify and read it, create it if it is new."""
         try:
-            self._take_lock()
+            self._lock.acquire()
             try:
                 contents = self._read()
             except DamagedStore as error:
@@ -116,7 +104,7 @@ class LogFile:
                 self._salvage()
                 contents = self._read()
             self._committed = contents.revision
-            if self._lock is not None:
+            if self._lock.is_held:
                 self._mark.write(contents.revision)
             return contents
         except BaseException as error:
@@ -138,76 +126,6 @@ class LogFile:
         if not contents.revision:
             raise StorageError(f"{self.path} is empty; it is not a backup")
         return contents
-
-    # Locks
-
-    def _take_lock(self) -> None:
-        lock = self._beside(".lock")
-        try:
-            self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            if error.errno == errno.EROFS or (error.errno == errno.EACCES and self.path.exists()):
-                return  # The file cannot be written here, so that there is nothing to lock.
-            raise StorageError(f"cannot open the store {self.path}: {error.strerror} ({lock})") from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._lock_database()
-        except BlockingIOError as error:
-            owner = os.read(self._lock, 32).decode(errors="replace").strip()
-            os.close(self._lock)
-            self._lock = None
-            by = f" by process {owner}" if owner else ""
-            raise StoreInUse(
-                f"the store {self.path} is already in use{by}: stop that server, or use another path"
-            ) from error
-        try:
-            os.ftruncate(self._lock, 0)
-            os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
-        except OSError:
-            pass  # On a full disk the lock holds too, only without the ID of its owner.
-
-    def _lock_database(self) -> None:
-        """Lock the database itself, so that deleting the lock file does not let a second server start.
-
-        Only Linux has `flock` locks that do not interfere with the locks of SQLite.
-        """
-        self._unlock_database()
-        self._make_private()
-        try:
-            status = self.path.stat()
-        except OSError:
-            return  # SQLite reports the reason.
-        identity = (status.st_dev, status.st_ino)
-        if identity in _open_files:
-            raise BlockingIOError(errno.EWOULDBLOCK, "open in this process")
-        if sys.platform == "linux":
-            try:
-                descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-            except OSError:
-                return
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                os.close(descriptor)
-                raise
-            self._database_lock = descriptor
-        _open_files.add(identity)
-        self._identity = identity
-
-    def _unlock_database(self) -> None:
-        if self._database_lock is not None:
-            os.close(self._database_lock)
-            self._database_lock = None
-        if self._identity is not None:
-            _open_files.discard(self._identity)
-            self._identity = None
-
-    def _make_private(self) -> None:
-        """Create a new file readable by its owner only; SQLite gives the files beside it the same mode."""
-        try:
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        except OSError:
-            pass  # It exists, or SQLite reports the reason.
 
     # Opening
 
@@ -324,7 +242,7 @@ class LogFile:
         for suffix in ("", "-wal", "-shm"):
             if self._beside(suffix).exists():
                 self._beside(suffix).replace(self._beside(f".damaged{suffix}"))
-        self._lock_database()
+        self._lock.lock_database()
         self._connect()
         assert self._database is not None
         first = max(highest, max(rows, default=0)) + 1
@@ -335,7 +253,7 @@ class LogFile:
         self._database = None
 
     def _connect(self) -> None:
-        self._make_private()
+        make_private(self.path)
         self._database = database = sqlite3.connect(
             self.path, isolation_level=None, check_same_thread=False, cached_statements=16
         )
@@ -401,7 +319,7 @@ class LogFile:
             " coalesce((SELECT value FROM facts WHERE name = 'revision'), 0))"
         ).fetchone()
         if last != self._committed:
-            self._release_locks()
+            self._lock.release()
             raise StorageError(
                 f"the store {self.path} was changed by another server while it could only be read: "
                 "restart this server"
@@ -429,13 +347,7 @@ class LogFile:
             self._database.close()
             self._database = None
         self._mark.close()
-        self._release_locks()
-
-    def _release_locks(self) -> None:
-        self._unlock_database()
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._lock.release()
 
     def _explain(self, what: str, error: sqlite3.Error, *, opening: bool = False) -> StorageError:
         name = _name(error)
@@ -471,8 +383,8 @@ class _Transaction:
                 if log._database is not None:
                     log._database.close()
                     log._database = None
-                if log._lock is None:
-                    log._take_lock()
+                if not log._lock.is_held:
+                    log._lock.acquire()
                     log._connect()
                     log._check_unchanged()
                 else:
