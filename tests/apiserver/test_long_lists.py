@@ -12,6 +12,8 @@ import yaml
 from kubewright.apiserver import SYSTEM, APIServer, HTTPRequest, HTTPResponse
 from kubewright.apiserver.encoding.negotiation import to_yaml
 from kubewright.apiserver.encoding.representation import SLICE, SLICE_BYTES, in_slices
+from kubewright.apiserver.http.connection import compress
+from kubewright.apiserver.http.messages import GeneratedPieces
 from kubewright.storage.contract import KeyValue
 from kubewright.storage.memory import MemoryStorage
 
@@ -99,6 +101,59 @@ async def test_indented_lists_are_encoded_in_slices(many, server, base, method, 
         for row in table["rows"] if accept == TABLE else ():
             del row["cells"][-1]  # the age
     assert shown[field] == expected[field]
+
+
+async def test_a_long_list_is_joined_while_it_is_sent(many, server, talk, base, widget):
+    await talk.ok("POST", base, widget("long", metadata={"annotations": {"x": "y" * 5000}}))
+    await talk.ok("POST", base, widget("w00000-after"))
+    response = await talk.send("GET", base)
+    assert isinstance(response.pieces, GeneratedPieces)
+    turns = 0
+    reading = asyncio.create_task(response.read())
+    while not reading.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > COUNT // 250
+    response = await talk.send("GET", base)
+    for name in ("first", "w00002", "long"):
+        await talk.ok("DELETE", f"{base}/{name}")
+    assert isinstance(response.pieces, GeneratedPieces)
+    length, pieces = response.length, list(response.consume())
+    assert length == sum(map(len, pieces)) == response.length
+    assert max(map(len, pieces)) < length // 5
+    listed = json.loads(b"".join(pieces))
+    names = [item["metadata"]["name"] for item in listed["items"]]
+    assert names == sorted(["first", "long", "w00000-after", *(f"w{number:05}" for number in range(COUNT))])
+    revisions = [item["metadata"]["resourceVersion"] for item in listed["items"]]
+    assert len({len(revision) for revision in revisions}) > 1, "revisions with different numbers of digits"
+    one = await talk.ok("GET", f"{base}/w00001")
+    assert one in listed["items"]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 250, 251, 600])
+async def test_long_and_short_lists_are_the_same_text(many, server, talk, base, count):
+    page = await many.list_page("default", start=None, limit=count or 1, revision=0, selection=None)
+    items = page.items[:count]
+    version = many.resource.versions[0]
+    joined = await many.representation(version).many(items, {"resourceVersion": "1"})
+    decoded = [{**json.loads(item.value)} for item in items]
+    for item, obj in zip(items, decoded, strict=True):
+        obj["metadata"] = {"resourceVersion": str(item.mod_revision), **obj["metadata"]}
+    expected = {"kind": "WidgetList", "apiVersion": "example.com/v1", "metadata": {"resourceVersion": "1"}}
+    assert b"".join(joined) == msgspec.json.encode({**expected, "items": decoded}) + b"\n"
+    if isinstance(joined, GeneratedPieces):
+        assert joined.length == len(b"".join(joined))
+
+
+def test_pieces_are_released_as_they_are_consumed():
+    response = HTTPResponse(200, pieces=[b"a", b"bc", b"d"])
+    assert response.length == 4
+    parts = response.consume()
+    assert next(parts) == b"a"
+    assert response.pieces == [b"d", b"bc"]
+    assert compress(parts)
+    assert (response.pieces, response.length) == ([], 4)
+    assert [*HTTPResponse(200, b"x").consume()] == [b"x"]
 
 
 async def test_tables_as_yaml(many, talk, base):

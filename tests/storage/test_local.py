@@ -7,10 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from kubewright.storage import Compacted, History, StorageEvent, open_storage
+from kubewright.storage import Compacted, History, StorageEvent, keyspace, open_storage
 from kubewright.storage.keyspace import QUEUE_LIMIT
 from kubewright.storage.local import LocalStorage
+from kubewright.storage.memory import MemoryStorage
 
 
 class Clock:
@@ -148,6 +151,65 @@ def test_lists_of_replaced_revisions_expire_while_watches_can_resume() -> None:
     with pytest.raises(Compacted):
         space.check_revision(1)
     assert [event.revision for event in space.events_after(1, "/")] == [2]
+
+
+changes = st.lists(
+    st.tuples(st.integers(0, 30), st.sampled_from(["put", "delete", "wait", "compact"])), max_size=30
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(changes)
+def test_a_long_list_is_of_one_revision(ops: list[tuple[int, str]]) -> None:
+    """Changes between the steps of a list are not in it; after a compaction it is read again."""
+
+    async def run() -> None:
+        async with MemoryStorage() as store:
+            for number in range(0, 30, 2):
+                await store.create(f"/a/{number:02}", b"0")
+            await store.create("/b", b"0")
+            listing = asyncio.create_task(store.list("/a/"))
+            await asyncio.sleep(0)
+            states = [(await store.list("/a/", limit=100)).items]
+            revisions = [await store.revision()]
+            for number, what in ops:
+                key = f"/a/{number:02}"
+                item = await store.get(key)
+                if what == "wait":
+                    await asyncio.sleep(0)
+                elif what == "compact":
+                    await store.compact(await store.revision())
+                elif what == "put" and item is None:
+                    await store.create(key, b"1")
+                elif what == "put" and item is not None:
+                    await store.update(key, b"2", expected=item.mod_revision)
+                elif item is not None:
+                    await store.delete(key, expected=item.mod_revision)
+                states.append((await store.list("/a/", limit=100)).items)
+                revisions.append(await store.revision())
+            page = await listing
+            assert not page.more
+            assert page.items == states[revisions.index(page.revision)]
+            if "compact" not in {what for _, what in ops}:
+                assert page.revision == revisions[0]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(keyspace, "LIST_SLICE", 3)
+        asyncio.run(run())
+
+
+async def test_other_tasks_run_during_a_long_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keyspace, "LIST_SLICE", 10)
+    async with MemoryStorage() as store:
+        for number in range(100):
+            await store.create(f"/a/{number:02}", b"0")
+        listing = asyncio.create_task(store.list("/a/"))
+        turns = 0
+        while not listing.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns >= 9
+        assert len(listing.result().items) == 100
 
 
 async def test_slow_watcher_reads_from_the_log(local: Callable[..., LocalStorage]) -> None:

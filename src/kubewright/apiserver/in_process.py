@@ -76,7 +76,7 @@ class InProcessTransport:
                     )
                 finally:
                     await stream.aclose()
-        return APIResponse(response.status, _headers(response), response.body)
+        return APIResponse(response.status, _headers(response), await response.read())
 
     async def stream(
         self,

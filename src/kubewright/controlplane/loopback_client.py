@@ -94,7 +94,7 @@ class LoopbackClient:
             user=self.user,
         )
         response = await self.server.handle(request)
-        body = response.body
+        body = await response.read()
         if response.stream is not None:  # of an extension API server
             body = b"".join([chunk async for chunk in response.stream])
         if response.status >= 400:

@@ -1,9 +1,9 @@
 """State of a storage in memory: current values, recent history and watches.
 
-Everything here is synchronous and runs in one step of the event loop, without locks. `apply` receives changes
-in revision order; a change is visible to readers and queued for watches when it returns. History is a log of
-events. An event has the value that it replaced, so the state at an earlier revision is the current state
-without the later events, and a write costs one append.
+Everything here is synchronous and runs in one step of the event loop, without locks; only long lists are read
+in several steps. `apply` receives changes in revision order; a change is visible to readers and queued for
+watches when it returns. History is a log of events. An event has the value that it replaced, so the state at
+an earlier revision is the current state without the later events, and a write costs one append.
 
 A watch has its own queue. A reader that is too slow loses the queue and continues from the log; it gets
 `Compacted` only when the log no longer reaches back.
@@ -14,7 +14,7 @@ A watch has its own queue. A reader that is too slow loses the queue and continu
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
@@ -27,7 +27,11 @@ from .sorted_keys import SortedKeys, prefix_end
 QUEUE_LIMIT = 10_000
 """Maximum number of queued events of one watch; above it, the watch continues from the log."""
 
+LIST_SLICE = 4_000
+"""Values of a list that are read before other tasks of the event loop run: about 1 ms."""
+
 _revision_of = attrgetter("revision")
+_key_of = attrgetter("key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +190,7 @@ class Keyspace:
                         watch.offer(event)
 
     def range(self, prefix: str, start: str | None, limit: int, revision: int) -> Page:
-        """See `Storage.list`."""
+        """Return a page, in one step."""
         low = prefix if start is None or start < prefix else start
         high = prefix_end(prefix) if prefix else None
         live = self.live
@@ -213,6 +217,40 @@ class Keyspace:
             del items[limit:]
         left = total - len(items)
         return Page(items, revision, left > 0, left)
+
+    async def page(self, prefix: str, start: str | None, limit: int, revision: int) -> Page:
+        """See `Storage.list`; other tasks run while many values are read."""
+        self.check_revision(revision)
+        if limit or revision or len(self.live) <= LIST_SLICE:
+            return self.range(prefix, start, limit, revision)
+        return await self._range_in_slices(prefix, start)
+
+    async def _range_in_slices(self, prefix: str, start: str | None) -> Page:
+        """Return the current values as `range` does; values that change meanwhile are taken from the log."""
+        low = first = prefix if start is None or start < prefix else start
+        high = prefix_end(prefix) if prefix else None
+        live, revision = self.live, self.revision
+        items: list[KeyValue] = []
+        while keys := self._keys.slice(low, high, LIST_SLICE):
+            items += [live[key] for key in keys]
+            if len(keys) < LIST_SLICE:
+                break
+            low = keys[-1] + "\0"
+            await asyncio.sleep(0)
+            if self.live is not live:
+                return self.range(prefix, start, 0, 0)
+        if self.revision != revision:
+            if revision < self.compacted:
+                return self.range(prefix, start, 0, 0)
+            before: dict[str, KeyValue | None] = {}
+            for event in self.events_after(revision, prefix):
+                if event.key >= first:
+                    before.setdefault(event.key, event.previous)
+            for key, item in before.items():
+                place = bisect_left(items, key, key=_key_of)
+                found = place < len(items) and items[place].key == key
+                items[place : place + found] = [item] if item is not None else []
+        return Page(items, revision, False, 0)
 
     def events_after(self, revision: int, prefix: str) -> list[StorageEvent]:
         """Return the events with a prefix after `revision`."""

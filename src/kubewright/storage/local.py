@@ -99,8 +99,7 @@ class LocalStorage(Storage):
         return self._keyspace.live.get(key)
 
     async def list(self, prefix: str, *, start: str | None = None, limit: int = 0, revision: int = 0) -> Page:
-        self._keyspace.check_revision(revision)
-        return self._keyspace.range(prefix, start, limit, revision)
+        return await self._keyspace.page(prefix, start, limit, revision)
 
     async def create(self, key: str, value: bytes, *, ttl: int | None = None) -> int:
         if len(key) + len(value) > self.max_request_bytes:

@@ -160,8 +160,7 @@ class SocketStorage(Storage):
     async def list(self, prefix: str, *, start: str | None = None, limit: int = 0, revision: int = 0) -> Page:
         if self._keyspace.revision < self._committed[0]:
             await self._wait_until_current()
-        self._keyspace.check_revision(revision)
-        return self._keyspace.range(prefix, start, limit, revision)
+        return await self._keyspace.page(prefix, start, limit, revision)
 
     def watch(self, prefix: str, revision: int) -> KeyspaceWatch:
         if self._connection is None:

@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from kubewright.api.errors import APIError, NotAcceptable
-from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, Pieces
+from kubewright.apiserver.http.messages import GeneratedPieces, HTTPRequest, HTTPResponse, Pieces
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -184,7 +184,10 @@ def to_yaml(obj: Any) -> bytes:
 
 
 def respond(
-    request: HTTPRequest, response_format: ResponseFormat, body: bytes | Pieces, status: int = 200
+    request: HTTPRequest,
+    response_format: ResponseFormat,
+    body: bytes | Pieces | GeneratedPieces,
+    status: int = 200,
 ) -> HTTPResponse:
     """Return a response with encoded JSON, complete or in pieces."""
     if not isinstance(body, bytes):

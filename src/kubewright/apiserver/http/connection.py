@@ -262,12 +262,14 @@ class PiecewiseResponse(_SentResponse):
         response = self._response
         batch: list[bytes | memoryview] = [_head(response, response.length, not self._keep_alive)]
         size = 0
-        for piece in limited_pieces(response.pieces or (response.body,)):
+        for piece in limited_pieces(response.consume()):
             batch.append(piece)
             size += len(piece)
             if size > _WRITE_SIZE:
-                await self._write(b"".join(batch), stall_timeout)
+                data = b"".join(batch)
                 batch.clear()
+                del piece
+                await self._write(data, stall_timeout)
                 size = 0
                 # A client that reads as fast as this writes never pauses the connection.
                 await asyncio.sleep(0)
@@ -421,15 +423,16 @@ def decompress(body: bytes, limit: int) -> bytes:
     return plain
 
 
-def compress(body: bytes) -> bytes:
-    """Compress a body with gzip, fast."""
+def compress(pieces: Iterable[bytes | memoryview]) -> bytes:
+    """Compress the pieces of a body with gzip, fast."""
     writer = zlib.compressobj(1, zlib.DEFLATED, 31)
-    return writer.compress(body) + writer.flush()
+    parts = [writer.compress(piece) for piece in limited_pieces(pieces)]
+    return b"".join([*parts, writer.flush()])
 
 
 async def compress_response(response: HTTPResponse) -> None:
     """Compress the body of a response with gzip, in a thread."""
-    response.body = await asyncio.get_running_loop().run_in_executor(None, compress, response.body)
+    response.body = await asyncio.get_running_loop().run_in_executor(None, compress, response.consume())
     response.headers["Content-Encoding"] = "gzip"
     response.headers["Vary"] = "Accept-Encoding"
 

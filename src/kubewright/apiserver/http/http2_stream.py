@@ -227,7 +227,7 @@ class HTTP2Stream:
             if compresses:
                 await compress_response(response)
             connection.send_headers(self._number, _headers(response, response.length))
-            for piece in limited_pieces(response.pieces or (response.body,)):
+            for piece in limited_pieces(response.consume()):
                 await self._send(piece, server.stall_timeout)
             connection.end(self._number)
             connection.flush()

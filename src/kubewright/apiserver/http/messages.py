@@ -9,6 +9,7 @@ or a `tunnel` handler. The transport calls `aclose()` on a stream when the clien
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl
@@ -270,6 +271,21 @@ class Tunnel(Protocol):
 
 
 Pieces = list[bytes | memoryview]
+
+
+class GeneratedPieces:
+    """A long body of known length that is generated while it is sent, so that it is never in memory."""
+
+    __slots__ = ("_generate", "length")
+
+    def __init__(self, length: int, generate: Callable[[], Iterator[bytes | memoryview]]) -> None:
+        self.length = length
+        self._generate = generate
+
+    def __iter__(self) -> Iterator[bytes | memoryview]:
+        return self._generate()
+
+
 WebSocketHandler = Callable[[WebSocket], Awaitable[None]]
 TunnelHandler = Callable[[Tunnel], Awaitable[None]]
 
@@ -300,7 +316,7 @@ class HTTPResponse:
         stream: AsyncIterator[bytes] | None = None,
         websocket: WebSocketHandler | None = None,
         protocols: tuple[str, ...] = (),
-        pieces: Pieces | None = None,
+        pieces: Pieces | GeneratedPieces | None = None,
         tunnel: TunnelHandler | None = None,
     ) -> None:
         self.status = status
@@ -331,14 +347,42 @@ class HTTPResponse:
         self._body = body
         self.pieces = None
 
+    async def read(self) -> bytes:
+        """Return the complete body; other tasks run while a long one is generated."""
+        if isinstance(self.pieces, GeneratedPieces):
+            parts = []
+            for piece in self.pieces:
+                parts.append(piece)
+                await asyncio.sleep(0)
+            self.body = b"".join(parts)
+        return self.body
+
     @property
     def length(self) -> int:
         """The length of the body."""
         if self.pieces is None:
             return len(self.body)
         if self._pieces_length < 0:
-            self._pieces_length = sum(map(len, self.pieces))
+            pieces = self.pieces
+            self._pieces_length = (
+                pieces.length if isinstance(pieces, GeneratedPieces) else sum(map(len, pieces))
+            )
         return self._pieces_length
+
+    def consume(self) -> Iterator[bytes | memoryview]:
+        """Yield the parts of the body, once; each is released when the caller has written it.
+
+        Memory that is released all at once takes milliseconds to return to the operating system.
+        """
+        pieces = self.pieces
+        if pieces is None:
+            yield self.body
+        elif isinstance(pieces, GeneratedPieces):
+            yield from pieces
+        else:
+            pieces.reverse()
+            while pieces:
+                yield pieces.pop()
 
     def __repr__(self) -> str:
         return f"Response({self.status}, {self.length} bytes)"

@@ -61,7 +61,7 @@ class InitialEvents:
         while True:
             page = self._page
             last = page.items[-1].key if page.items else ""
-            size = sum(len(item.value) for item in page.items) // (len(page.items) or 1)
+            size = sum(len(item.value) for item in page.items) // len(page.items) if page.more else 0
             # The page is consumed from its end, so that values are released as they are sent.
             waiting = (await self._selected(page.items))[::-1]
             page.items.clear()

@@ -14,7 +14,7 @@ from kubewright.api.errors import BadRequest, Expired, NotAcceptable, too_large_
 from kubewright.apiserver.encoding.list_writers import list_writer
 from kubewright.apiserver.encoding.negotiation import ResponseFormat, encode, respond
 from kubewright.apiserver.encoding.representation import Representation, UndecodableObject, in_slices
-from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, Pieces
+from kubewright.apiserver.http.messages import GeneratedPieces, HTTPRequest, HTTPResponse, Pieces
 from kubewright.apiserver.http.request_info import RequestInfo
 from kubewright.apiserver.slices import run_in_slices
 from kubewright.storage.contract import Compacted, FutureRevision, KeyValue, Page
@@ -89,7 +89,7 @@ class ListHandler:
 
     async def _encode(
         self, representation: Representation, items: Sequence[KeyValue], metadata: dict[str, Any]
-    ) -> bytes | Pieces:
+    ) -> bytes | Pieces | GeneratedPieces:
         """Encode a list as compact JSON, without objects that cannot be decoded."""
         try:
             return await representation.many(items, metadata)

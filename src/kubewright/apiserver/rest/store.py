@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("kubewright.apiserver")
 
-_SCAN_SLICE = 2000
+_SCAN_SLICE = 500
 """Objects that a selector is evaluated on before other tasks of the event loop run."""
 
 
