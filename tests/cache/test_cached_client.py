@@ -276,7 +276,7 @@ async def test_uncached_and_impersonated_reads_go_to_server(
     impersonating = cached.with_impersonation("kubernetes-admin", ["system:masters"])
     assert (await impersonating.get(ConfigMap, "a", namespace=namespace)).data
     found = await cached.wait(
-        ConfigMap, "a", namespace=namespace, until=lambda each: each is not None, timeout=10
+        ConfigMap, "a", namespace=namespace, until=lambda each: each is not None, timeout=120
     )
     assert found is not None
     gate.open()

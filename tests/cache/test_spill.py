@@ -233,6 +233,10 @@ def test_a_file_that_is_mostly_unused_is_replaced(tmp_path: Path) -> None:
     assert len({found.file for _, found in store.entries() if isinstance(found, SpilledEntry)}) == 1
 
 
+def messages_of_spill(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == spill_module.__name__]
+
+
 @pytest.fixture
 def small_files() -> Iterator[None]:
     """Files of this process cannot grow beyond 64 KiB, as if the disk were full."""
@@ -261,7 +265,7 @@ def test_objects_are_stored_in_memory_when_the_disk_is_full(
     for number in range(70, 80):
         store.put(ObjectKey("", f"n{number}"), entry({"number": number, "text": "y" * 1500}))
     assert all(isinstance(store.get(ObjectKey("", f"n{number}")), SpilledEntry) for number in range(70, 80))
-    assert [record.getMessage() for record in caplog.records] == [
+    assert messages_of_spill(caplog) == [
         "cannot write to the spill file, storing objects in memory",
         "spill file is writable again",
     ]
@@ -304,6 +308,4 @@ def test_a_directory_in_memory_is_reported(caplog: pytest.LogCaptureFixture) -> 
     if not directory.is_dir() or filesystem_of(directory) != "tmpfs":
         pytest.skip("needs /dev/shm as tmpfs")
     SpilledStore(directory)
-    assert [record.getMessage() for record in caplog.records] == [
-        "spill directory is in memory, spilled objects save none"
-    ]
+    assert messages_of_spill(caplog) == ["spill directory is in memory, spilled objects save none"]

@@ -16,6 +16,11 @@ from kubewright.controller import Result, TemporaryError, TerminalError
 from kubewright.controller.failures import WorkerStopped
 
 
+def logged_by_controllers(caplog):
+    """Return the records of controllers; others may be about tasks of earlier tests."""
+    return [record for record in caplog.records if record.name.startswith("kubewright.controller")]
+
+
 async def test_failures_are_retried_with_backoff():
     loop = asyncio.get_running_loop()
     times = []
@@ -66,7 +71,7 @@ async def test_the_traceback_is_logged_once_and_starts_in_the_reconciler(caplog)
         raise KeyError("replicas")
 
     await run_until(controller_of(reconcile, "a", name="loud"), lambda: len(calls) == 4)
-    records = [record for record in caplog.records if record.levelno == logging.ERROR]
+    records = [record for record in logged_by_controllers(caplog) if record.levelno == logging.ERROR]
     assert len(records) == 4
     assert [record.exc_info is not None for record in records] == [True, False, False, False]
     assert records[0].exc_info[2].tb_frame.f_code.co_name == "reconcile"
@@ -124,7 +129,7 @@ async def test_wrong_return_type_is_an_error(caplog):
         return 30
 
     await run_until(controller_of(reconcile, "a"), lambda: len(calls) == 2)
-    assert "must return a Result or None, not int" in caplog.records[-1].error
+    assert "must return a Result or None, not int" in logged_by_controllers(caplog)[-1].error
 
 
 async def test_api_errors_reach_the_reconciler(bench, caplog):
@@ -135,7 +140,7 @@ async def test_api_errors_reach_the_reconciler(bench, caplog):
         await bench.client.uncached.get(ConfigMap, "nowhere", namespace="default")
 
     await run_until(controller_of(reconcile, "a"), lambda: len(calls) == 2)
-    shown = next(record for record in caplog.records if record.exc_info)
+    shown = next(record for record in logged_by_controllers(caplog) if record.exc_info)
     first, *_, last = traceback.extract_tb(shown.exc_info[2])
     assert (first.filename, first.name) == (__file__, "reconcile")
     assert "kubewright" not in Path(last.filename).relative_to(Path(__file__).parents[2]).parts
@@ -190,7 +195,7 @@ async def test_an_error_that_cannot_be_formatted_is_retried(caplog):
 
     controller = controller_of(reconcile, "a")
     await run_until(controller, lambda: len(seen) == 3)
-    assert caplog.records[1].error == "Unprintable: <str() raised ValueError>"
+    assert logged_by_controllers(caplog)[1].error == "Unprintable: <str() raised ValueError>"
 
 
 async def test_a_temporary_error_that_cannot_be_formatted_is_retried(caplog):

@@ -118,10 +118,18 @@ def command_of(program: str, bug: str = "") -> str:
     return f"env BUG={bug} {sys.executable} {PROGRAMS / program}"
 
 
-def plain(bug: str = "") -> ForeignOptions:
-    """Return options with which a bug need not be waited for, and slow runs are not reported."""
-    settle = 5.0 if bug else 60.0
-    return ForeignOptions(command=command_of("plain.py", bug), quiet_seconds=0.5, settle_seconds=settle)
+SETTLE_SECONDS = (5.0, 90.0)
+"""How long a bug is waited for: on a busy machine, a run that ends too early shows something else."""
+
+
+def plain(bug: str = "", settle: float = SETTLE_SECONDS[-1]) -> ForeignOptions:
+    """Return options with which slow runs are not reported."""
+    return ForeignOptions(
+        command=command_of("plain.py", bug),
+        quiet_seconds=0.5,
+        start_timeout=SETTLE_SECONDS[-1],
+        settle_seconds=settle,
+    )
 
 
 def found_in(report: ExplorationReport) -> list[str]:
@@ -130,13 +138,20 @@ def found_in(report: ExplorationReport) -> list[str]:
 
 async def test_program_without_bugs() -> None:
     """The first fault of each family finds nothing."""
-    report = await explore_command(plain(), [resize], runs=2 + len(FAMILIES), jobs=3)
-    assert found_in(report) == []
-    assert [each.name for each in report.families if not each.runs] == []
+    missing = list(FAMILIES)
+    for _ in range(3):
+        # A fault whose point was not reached is tried again, which takes the place of another one.
+        report = await explore_command(plain(), [resize], families=missing, runs=2 + len(missing), jobs=3)
+        assert found_in(report) == []
+        missing = [each.name for each in report.families if not each.runs]
+        if not missing:
+            return
+    raise AssertionError(f"not explored: {missing}, {report.notes}")
 
 
 async def test_runs_without_faults_must_end_equally() -> None:
-    report = await explore_command(plain("random-name"), [open_shop], families=["crash"], jobs=2)
+    options = plain("random-name")
+    report = await explore_command(options, [open_shop], families=["crash"], jobs=2)
     (found,) = found_in(report)
     assert found.startswith(" final-state: two runs without faults end differently: ConfigMap default/a-")
     assert report.runs == 2
@@ -163,16 +178,18 @@ async def test_bugs_of_a_program_are_found() -> None:
         ),
     }
 
-    async def findings_of(bug: str, found: Scenario, fault: str) -> list[str]:
+    async def check(bug: str, found: Scenario, fault: str, expected: str) -> None:
         reference = await run_command(plain(bug), found)
         assert not reference.findings
-        run = await run_command(plain(bug), found, faults=[Fault.parse(fault)], reference=reference)
-        assert run.is_complete
-        return [str(each) for each in run.findings]
+        for settle in SETTLE_SECONDS:
+            options = plain(bug, settle)
+            run = await run_command(options, found, faults=[Fault.parse(fault)], reference=reference)
+            findings = [str(each) for each in run.findings]
+            if run.is_complete and [each[: len(expected)] for each in findings] == [expected]:
+                return
+        raise AssertionError(f"{bug}: {findings}, not {expected}")
 
-    results = await asyncio.gather(*(findings_of(bug, *values[:2]) for bug, values in planted.items()))
-    for found, (_, _, expected) in zip(results, planted.values(), strict=True):
-        assert [each[: len(expected)] for each in found] == [expected], found
+    await asyncio.gather(*(check(bug, *values) for bug, values in planted.items()))
 
 
 @pytest.mark.skipif(find_spec("kopf") is None, reason="kopf is not installed")
@@ -282,8 +299,12 @@ def test_replay_tokens_have_the_point() -> None:
 
 def test_replay_finds_the_point_by_its_request() -> None:
     token = "resize?faults=crash-after@w99&seed=0&skip=2,3#patch shops.shops.example.com default/a"
-    with pytest.raises(AssertionError, match="final-state: ConfigMap default/a does not exist"):
-        check_command(plain("status-first"), [resize], token)
+    for settle in SETTLE_SECONDS:
+        with pytest.raises(AssertionError) as caught:
+            check_command(plain("status-first", settle), [resize], token)
+        if "final-state: ConfigMap default/a does not exist" in str(caught.value):
+            return
+    raise caught.value
 
 
 async def test_commands_that_do_not_run() -> None:
@@ -317,7 +338,7 @@ def process_ids(text: str) -> list[int]:
 
 
 def wait_for_process(text: str, *, exists: bool) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while bool(process_ids(text)) != exists:
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -333,7 +354,7 @@ def test_interrupt_ends_the_program(tmp_path: Path) -> None:
         wait_for_process(f"sleep\0{marker}", exists=True)
         os.kill(os.getpid(), signal.SIGINT)
 
-    arguments = ["--command", f"sh -c 'sleep {marker}; true'", "--scenario", str(file)]
+    arguments = ["--command", f"sh -c 'sleep {marker}; true'", "--scenario", str(file), "--jobs", "2"]
     thread = threading.Thread(target=interrupt)
     thread.start()
     result = CliRunner().invoke(command, arguments)
@@ -347,14 +368,14 @@ def test_interrupt_ends_the_program(tmp_path: Path) -> None:
 def test_runnable_processes_are_not_idle() -> None:
     with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as busy:
         try:
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 120
             while not (usage_of(busy.pid).is_runnable and usage_of(busy.pid).cpu_seconds):
                 assert time.monotonic() < deadline
         finally:
             busy.kill()
     with subprocess.Popen(["sleep", "60"]) as idle:
         try:
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 120
             while usage_of(idle.pid).is_runnable:
                 assert time.monotonic() < deadline
         finally:
@@ -383,14 +404,20 @@ def test_command_line(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "Error: cannot run /no/such/program: No such file or directory\n" in result.output
     arguments[1] = command_of("plain.py", "status-first")
-    arguments += ["--quiet-seconds", "0.5", "--settle-seconds", "5", "--tolerate", "Shop:metadata.labels"]
-    saved, page, data = tmp_path / "saved", tmp_path / "report.html", tmp_path / "report.json"
-    arguments += ["--save", str(saved), "--html", str(page), "--json", str(data)]
-    result = runner.invoke(command, [*arguments, "--family", "crash", "--budget-runs", "4"])
-    assert result.exit_code == 1, result.output
+    arguments += ["--quiet-seconds", "0.5", "--tolerate", "Shop:metadata.labels"]
+    arguments += ["--family", "crash", "--budget-runs", "4"]
+    for settle in SETTLE_SECONDS:
+        folder = tmp_path / f"{settle:g}"
+        saved, page, data = folder / "saved", folder / "report.html", folder / "report.json"
+        folder.mkdir()
+        files = ["--save", str(saved), "--html", str(page), "--json", str(data)]
+        result = runner.invoke(command, [*arguments, *files, "--settle-seconds", f"{settle:g}"])
+        assert result.exit_code == 1, result.output
+        if "problem:  ConfigMap default/a does not exist" in result.output:
+            break
     assert "problem:  ConfigMap default/a does not exist" in result.output
     assert "WROTE operator-1#1 is killed" in result.output
-    flags = "--tolerate Shop:metadata.labels --quiet-seconds 0.5 --settle-seconds 5"
+    flags = f"--tolerate Shop:metadata.labels --quiet-seconds 0.5 --settle-seconds {settle:g}"
     assert f"{flags} --replay 'create?faults=crash-after@w1&seed=0" in result.output
     assert "#patch shops.shops.example.com default/a'" in result.output
     assert "tolerances=('Shop:metadata.labels',))" in result.output

@@ -155,18 +155,25 @@ def test_repeated_runs_leave_nothing_behind(reference) -> None:
     from kubewright.explore.loop import VirtualLoop
 
     run_once(make_operator, one_pair)
-    gc.collect()
-    before = gc.get_objects()
-    known = {id(each) for each in before if isinstance(each, VirtualLoop | APIServer)}
-    for _ in range(3):
-        run_once(make_operator, one_pair)
-    gc.collect()
-    after = gc.get_objects()
-    kept = [
-        type(each) for each in after if isinstance(each, VirtualLoop | APIServer) and id(each) not in known
-    ]
-    assert not kept
-    assert len(after) - len(before) < 500
+    growth: list[int] = []
+    # Caches that are filled once, and the records of log handlers, do not grow with all runs.
+    while not growth or (growth[-1] >= 500 and len(growth) < 4):
+        gc.collect()
+        before = gc.get_objects()
+        known = {id(each) for each in before if isinstance(each, VirtualLoop | APIServer)}
+        for _ in range(3):
+            run_once(make_operator, one_pair)
+        gc.collect()
+        after = gc.get_objects()
+        kept = [
+            type(each)
+            for each in after
+            if isinstance(each, VirtualLoop | APIServer) and id(each) not in known
+        ]
+        assert not kept
+        growth.append(len(after) - len(before))
+        del before, after
+    assert growth[-1] < 500, growth
 
 
 def repeat_runs(seed: int, count: int) -> set[str]:

@@ -39,7 +39,7 @@ Check = Callable[[], Awaitable[Any] | Any]
 def eventually() -> Callable[..., Awaitable[Any]]:
     """Call a function, plain or async, until it returns something true; return that."""
 
-    async def wait(check: Check, timeout: float = 30.0) -> Any:
+    async def wait(check: Check, timeout: float = 120.0) -> Any:
         found: Any = None
         try:
             async with asyncio.timeout(timeout):

@@ -21,7 +21,7 @@ from kubewright.api.codec import to_plain
 from kubewright.api.core.v1 import Node, PersistentVolume, PersistentVolumeClaim
 from kubewright.api.storage.v1 import CSINode, VolumeAttachment
 from kubewright.client import Client, merge_patch
-from kubewright.client.wait import is_deleted
+from kubewright.client.wait import field_is, is_deleted
 from kubewright.node.csi import CSIDriver, VolumeSnapshot, VolumeSnapshotContent, install_driver
 
 NAME = DirectoryDriver.name
@@ -47,7 +47,7 @@ async def running(
     def registered(found: CSINode | None) -> bool:
         return bool(found and found.spec and found.spec.drivers)
 
-    waiting = asyncio.create_task(cluster.client.wait(CSINode, name=node, until=registered, timeout=30))
+    waiting = asyncio.create_task(cluster.client.wait(CSINode, name=node, until=registered, timeout=120))
     await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
     if task.done():
         task.result()
@@ -89,7 +89,7 @@ async def bound(client: Client, name: str) -> PersistentVolumeClaim:
     def check(claim: PersistentVolumeClaim | None) -> bool:
         return bool(claim and claim.status and claim.status.phase == "Bound")
 
-    found = await client.wait(PersistentVolumeClaim, name, namespace="default", until=check, timeout=30)
+    found = await client.wait(PersistentVolumeClaim, name, namespace="default", until=check, timeout=120)
     assert found is not None
     return found
 
@@ -129,14 +129,13 @@ async def test_life_of_a_volume(kubelets: Path, eventually: Any) -> None:
             data = root / "volumes" / handle / "data"
 
             # The pod writes into the directory of the driver.
-            await run_pod(cluster, "writer", 'echo hello > "$DATA/index.html"; sleep 60', claimed("site"))
-            await cluster.wait_ready("writer", timeout=30)
+            await run_pod(cluster, "writer", 'echo hello > "$DATA/index.html"; sleep 600', claimed("site"))
+            await cluster.wait_ready("writer", timeout=120)
             await eventually((data / "index.html").exists)
             assert (data / "index.html").read_text() == "hello\n"
-            assert "SuccessfulAttachVolume" in await cluster.reasons("writer")
-            node = await client.get(Node, "node-0")
-            assert node.status is not None
-            assert node.status.volumes_in_use == [f"kubernetes.io/csi/{NAME}^{handle}"]
+            await cluster.wait_for_reasons("writer", "SuccessfulAttachVolume")
+            in_use = field_is(".status.volumesInUse", [f"kubernetes.io/csi/{NAME}^{handle}"])
+            await client.wait(Node, name="node-0", until=in_use, timeout=120)
 
             await _expand(cluster, "site", "2Gi")
             await _take_snapshot(client)
@@ -153,14 +152,12 @@ async def test_life_of_a_volume(kubelets: Path, eventually: Any) -> None:
                 "restored",
                 namespace="default",
                 until=lambda found: "FileSystemResizePending" in conditions(found),
-                timeout=30,
+                timeout=120,
             )
             await run_pod(cluster, "reader", 'cat "$DATA/index.html"', claimed("restored"))
             await cluster.wait_for("reader", lambda status: status["phase"] == "Succeeded")
             assert await cluster.logs("reader") == "hello\n"
-            restored = await bound(client, "restored")
-            assert restored.status is not None
-            assert str((restored.status.capacity or {})["storage"]) == "3Gi"
+            restored = await wait_for_size(client, "restored", "3Gi")
             assert conditions(restored) == []
             clone = {"kind": "PersistentVolumeClaim", "name": "site"}
             await create_claim(client, "clone", "2Gi", dataSource=clone)
@@ -168,11 +165,11 @@ async def test_life_of_a_volume(kubelets: Path, eventually: Any) -> None:
             await cluster.wait_for("cloned", lambda status: status["phase"] == "Succeeded")
             assert await cluster.logs("cloned") == "changed\n"
 
-            await _delete_all(cluster, "writer", "reader", "cloned")
+            await _delete_all(cluster, eventually, "writer", "reader", "cloned")
             await eventually(lambda: not list((root / "volumes").iterdir()))
-            assert not list((root / "snapshots").iterdir())
-            assert not list((kubelets / "node-0" / "pods").iterdir())
-            assert list(await client.list(VolumeAttachment)) == []
+            await eventually(lambda: not list((root / "snapshots").iterdir()))
+            await eventually(lambda: not list((kubelets / "node-0" / "pods").iterdir()))
+            await eventually(lambda: _is_empty(client, VolumeAttachment))
 
 
 def conditions(claim: PersistentVolumeClaim | None) -> list[str]:
@@ -187,19 +184,21 @@ async def _request_size(client: Client, claim: str, size: str) -> None:
 
 async def _expand(cluster: ProcessCluster, claim: str, size: str) -> None:
     await _request_size(cluster.client, claim, size)
+    assert conditions(await wait_for_size(cluster.client, claim, size)) == []
+    await cluster.wait_for_reasons("writer", "FileSystemResizeSuccessful")
+    await cluster.wait_for_reasons(claim, "Resizing", "FileSystemResizeRequired")
+
+
+async def wait_for_size(client: Client, claim: str, size: str) -> PersistentVolumeClaim:
+    """Wait until a claim has a capacity, and return it."""
 
     def expanded(found: PersistentVolumeClaim | None) -> bool:
         capacity = found.status.capacity if found is not None and found.status is not None else None
         return str((capacity or {}).get("storage")) == size
 
-    found = await cluster.client.wait(
-        PersistentVolumeClaim, claim, namespace="default", until=expanded, timeout=30
-    )
+    found = await client.wait(PersistentVolumeClaim, claim, namespace="default", until=expanded, timeout=120)
     assert found is not None
-    assert found.status is not None
-    assert not found.status.conditions
-    assert "FileSystemResizeSuccessful" in await cluster.reasons("writer")
-    assert {"Resizing", "FileSystemResizeRequired"} <= set(await cluster.reasons(claim))
+    return found
 
 
 async def _take_snapshot(client: Client) -> None:
@@ -221,21 +220,25 @@ async def _take_snapshot(client: Client) -> None:
         "before",
         namespace="default",
         until=lambda snapshot: bool(snapshot and snapshot.status.ready_to_use),
-        timeout=30,
+        timeout=120,
     )
     assert found is not None
     assert str(found.status.restore_size) == "2Gi"
 
 
-async def _delete_all(cluster: ProcessCluster, *pods: str) -> None:
+async def _delete_all(cluster: ProcessCluster, eventually: Any, *pods: str) -> None:
     client = cluster.client
     for name in pods:
         await client.delete("pods", name, namespace="default", grace_period=1)
     for name in ("site", "restored", "clone"):
         await client.delete(PersistentVolumeClaim, name, namespace="default")
     await client.delete(VolumeSnapshot, "before", namespace="default")
-    await client.wait(VolumeSnapshot, "before", namespace="default", until=is_deleted, timeout=30)
-    assert list(await client.list(VolumeSnapshotContent)) == []
+    await client.wait(VolumeSnapshot, "before", namespace="default", until=is_deleted, timeout=120)
+    await eventually(lambda: _is_empty(client, VolumeSnapshotContent))
+
+
+async def _is_empty(client: Client, kind: Any) -> bool:
+    return not list(await client.list(kind))
 
 
 def test_manifests_have_the_object_of_the_driver(kubelets: Path) -> None:

@@ -62,7 +62,7 @@ async def test_rollout_continues_after_a_kill(tmp_path: Path) -> None:
             up = start_up(tmp_path, *options)
         async with Client.connect(up.kubeconfig, metrics=False) as client:
             await edit(client, IMAGES[-1])
-            await eventually(lambda: has_rolled_out(client, IMAGES[-1]), timeout=60, interval=0.1)
+            await eventually(lambda: has_rolled_out(client, IMAGES[-1]), timeout=180, interval=0.1)
         up.stop()
     finally:
         up.process.kill()

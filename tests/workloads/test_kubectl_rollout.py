@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
 
 def test_deployment(kubectl: Kubectl) -> None:
     kubectl("create", "deployment", "web", "--image=web:1", "--replicas=2")
-    status = ("rollout", "status", "deployment/web", "--timeout=60s")
+    status = ("rollout", "status", "deployment/web", "--timeout=110s")
     assert 'deployment "web" successfully rolled out' in kubectl(*status)
     kubectl("set", "image", "deployment/web", "web=web:2")
     kubectl(*status)
@@ -31,8 +32,7 @@ def test_deployment(kubectl: Kubectl) -> None:
     kubectl("rollout", "undo", "deployment/web")
     kubectl(*status)
     assert _revisions(kubectl("rollout", "history", "deployment/web")) == ["2", "3"]
-    image = "jsonpath={.items[*].spec.containers[0].image}"
-    assert set(kubectl("get", "pods", "-l", "app=web", "-o", image).split()) == {"web:1"}
+    wait_for_images(kubectl, "app=web", "web:1")
     kubectl("rollout", "pause", "deployment/web")
     kubectl("set", "env", "deployment/web", "A=b")
     assert _revisions(kubectl("rollout", "history", "deployment/web")) == ["2", "3"]
@@ -56,15 +56,23 @@ spec:
     spec: {{containers: [{{name: c, image: "db:1"}}]}}
 """
     kubectl("create", "-f", "-", given=text)
-    status = ("rollout", "status", f"{kind}/db", "--timeout=60s")
+    status = ("rollout", "status", f"{kind}/db", "--timeout=110s")
     kubectl(*status)
     kubectl("set", "image", f"{kind}/db", "c=db:2")
     kubectl(*status)
     assert _revisions(kubectl("rollout", "history", f"{kind}/db")) == ["1", "2"]
     kubectl("rollout", "undo", f"{kind}/db")
     kubectl(*status)
-    image = "jsonpath={.items[*].spec.containers[0].image}"
-    assert set(kubectl("get", "pods", "-l", f"app={kind}", "-o", image).split()) == {"db:1"}
+    wait_for_images(kubectl, f"app={kind}", "db:1")
+
+
+def wait_for_images(kubectl: Kubectl, labels: str, *expected: str) -> None:
+    """Wait until pods have these images only: those of the last revision may still be terminating."""
+    template = "jsonpath={.items[*].spec.containers[0].image}"
+    deadline = time.monotonic() + 120
+    while (found := set(kubectl("get", "pods", "-l", labels, "-o", template).split())) != set(expected):
+        assert time.monotonic() < deadline, found
+        time.sleep(0.1)
 
 
 def _revisions(history: str) -> list[str]:

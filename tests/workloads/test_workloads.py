@@ -45,7 +45,7 @@ async def test_component_starts_with_first_object() -> None:
             await client.create(
                 {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "x", "namespace": "default"}}
             )
-            created = await client.wait(ConfigMap, name="a", namespace="default", until=exists, timeout=10)
+            created = await client.wait(ConfigMap, name="a", namespace="default", until=exists, timeout=120)
             assert workloads.started == {"example-controller"}
         assert created is not None
         assert created.metadata.managed_fields is not None
@@ -59,7 +59,7 @@ async def test_any_cluster() -> None:
         client = server.client()
         await client.create(Lease(metadata=ObjectMeta(name="a", namespace="default")))
         async with Workloads(ClientConnection(client), nodes=0, components=[EXAMPLE]):
-            await client.wait(ConfigMap, name="a", namespace="default", until=exists, timeout=10)
+            await client.wait(ConfigMap, name="a", namespace="default", until=exists, timeout=120)
 
 
 async def test_unknown_names_are_rejected() -> None:

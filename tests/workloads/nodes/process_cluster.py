@@ -23,10 +23,6 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="requires Linux"
 class ProcessCluster(SimulatedCluster):
     """A control plane with one node that runs processes."""
 
-    async def wait_ready(self, name: str, timeout: float = 30.0) -> dict[str, Any]:
-        """Wait until a pod is ready; processes take longer than simulated containers."""
-        return await super().wait_ready(name, timeout)
-
     async def run_pod(self, name: str, *command: str, **fields: Any) -> Unstructured:
         """Create a pod with one container; `spec` has fields of the pod, the others are of the container."""
         spec = fields.pop("spec", {})
@@ -34,7 +30,7 @@ class ProcessCluster(SimulatedCluster):
         if not command:
             del container["command"]
         return await self.create_pod(
-            name, containers=[container], **{"terminationGracePeriodSeconds": 5, **spec}
+            name, containers=[container], **{"terminationGracePeriodSeconds": 60, **spec}
         )
 
     async def create(self, kind: str, name: str, **fields: Any) -> None:
@@ -45,7 +41,7 @@ class ProcessCluster(SimulatedCluster):
         )
 
     async def container(
-        self, name: str, condition: Callable[[dict[str, Any]], object], timeout: float = 30.0
+        self, name: str, condition: Callable[[dict[str, Any]], object], timeout: float = 120.0
     ) -> dict[str, Any]:
         """Wait until the status of the first container of a pod fulfils a condition, and return it."""
 
@@ -85,7 +81,7 @@ class ProcessCluster(SimulatedCluster):
     async def wait_for_log(self, name: str, text: str, container: str = "app") -> str:
         """Wait until the log of a container contains a text."""
         await self.container(name, lambda status: status.get("containerID"))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while text not in (found := await self.logs(name, container)):
                 await asyncio.sleep(0.02)
         return found
@@ -102,9 +98,11 @@ class ProcessCluster(SimulatedCluster):
 @asynccontextmanager
 async def start_process_cluster(kind: Any = "in-process", **options: Any) -> AsyncIterator[ProcessCluster]:
     """Start a control plane with one node that runs processes."""
-    environment.CONFIG_RETRY_SECONDS = volumes.MOUNT_RETRY_SECONDS = 0.2
-    async with start_test_server(kind, **{"nodes": 1, "run_processes": True, **options}) as server:
-        server.nodes.settings.start_delay = 0.0
-        server.nodes.settings.crash_backoff = 0.1
-        manager: Any = None
-        yield ProcessCluster(server, server.client(), manager, server.nodes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(environment, "CONFIG_RETRY_SECONDS", 0.2)
+        patch.setattr(volumes, "MOUNT_RETRY_SECONDS", 0.2)
+        async with start_test_server(kind, **{"nodes": 1, "run_processes": True, **options}) as server:
+            server.nodes.settings.start_delay = 0.0
+            server.nodes.settings.crash_backoff = 0.1
+            manager: Any = None
+            yield ProcessCluster(server, server.client(), manager, server.nodes)

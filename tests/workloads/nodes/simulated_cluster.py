@@ -49,7 +49,7 @@ class SimulatedCluster:
                 delay = min(0.5, delay * 1.1)
         return status
 
-    async def wait_ready(self, name: str, timeout: float = 10.0) -> dict[str, Any]:
+    async def wait_ready(self, name: str, timeout: float = 120.0) -> dict[str, Any]:
         """Wait until a pod is ready."""
         return await self.wait_for(name, lambda status: condition(status, "Ready")[0] == "True", timeout)
 
@@ -59,6 +59,12 @@ class SimulatedCluster:
         events = [each.raw for each in await self.client.list("events", namespace="default")]
         events.sort(key=lambda event: event["metadata"]["name"].rpartition(".")[2])
         return [event["reason"] for event in events if event["involvedObject"]["name"] == name]
+
+    async def wait_for_reasons(self, name: str, *reasons: str, timeout: float = 120.0) -> None:
+        """Wait until there are events of a pod with these reasons."""
+        async with asyncio.timeout(timeout):
+            while not set(reasons).issubset(await self.reasons(name)):
+                pass
 
 
 def condition(status: dict[str, Any], kind: str) -> tuple[str, str, str]:

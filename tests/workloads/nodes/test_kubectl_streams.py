@@ -48,7 +48,7 @@ async def kubectl(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         output, _ = await process.communicate(input)
     return process.returncode or 0, output.decode()
 
@@ -91,7 +91,7 @@ async def test_port_forward(cluster: SimulatedCluster, transport: str) -> None:
     )
     try:
         assert process.stdout is not None
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             line = (await process.stdout.readline()).decode()
             port = int(line.partition("127.0.0.1:")[2].split()[0])
             reader, writer = await asyncio.open_connection("127.0.0.1", port)

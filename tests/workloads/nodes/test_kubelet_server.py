@@ -46,7 +46,7 @@ async def test_logs_are_followed_until_the_container_ends(cluster: SimulatedClus
             lines.append(line.strip())
 
     following = asyncio.create_task(follow())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while len(lines) < 3:
             await asyncio.sleep(0.01)
         cluster.nodes.pods.write_log("web", "four")
@@ -128,7 +128,7 @@ async def test_copy(cluster: SimulatedCluster, tmp_path: Path) -> None:
 async def test_attach_receives_output(cluster: SimulatedCluster) -> None:
     async with cluster.client.attach("web") as process:
         received = b""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             async for _, data in process:
                 received += data
                 if received.endswith(b"three\n"):
@@ -151,7 +151,7 @@ async def test_port_forward_to_a_function_and_to_a_local_port(cluster: Simulated
     cluster.nodes.pods.on_port_forward("app=web", shout, port=80)
     cluster.nodes.pods.on_port_forward("app=web", local.sockets[0].getsockname()[1], port=81)
     for port, expected in ((80, b"HELLO\n"), (81, b"hello\n")):
-        async with cluster.client.port_forward("web", port) as forward, asyncio.timeout(10):
+        async with cluster.client.port_forward("web", port) as forward, asyncio.timeout(120):
             reader, writer = await asyncio.open_connection("127.0.0.1", forward.local_port)
             writer.write(b"Hello\n")
             assert await reader.readline() == expected
@@ -171,7 +171,7 @@ async def test_ports_of_one_query_parameter(cluster: SimulatedCluster) -> None:
     cluster.nodes.pods.on_port_forward("web", shout)
     request = APIRequest("connect", "GET", f"{POD}/portforward", "ports=80,81")
     socket = await cluster.client.rest.open_websocket(request, ("v4.channel.k8s.io",))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         starts = [await socket.receive() for _ in range(4)]
         assert starts == [b"\x00P\x00", b"\x01P\x00", b"\x02Q\x00", b"\x03Q\x00"]
         await socket.send(b"\x02hello")
@@ -189,7 +189,7 @@ async def test_booleans_of_the_query(cluster: SimulatedCluster) -> None:
         "connect", "GET", f"{POD}/exec", "command=echo&command=hi&stdout=True&stderr=False&tty=0"
     )
     socket = await cluster.client.rest.open_websocket(request, ("v4.channel.k8s.io",))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         assert await socket.receive() == b"\x01hi\n"
     await socket.close()
     response = await cluster.client.rest.send(

@@ -41,7 +41,7 @@ def is_running(process: int) -> bool:
 
 
 async def wait_until_ended(*processes: int) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while any(is_running(each) for each in processes):
             await asyncio.sleep(0.02)
 
@@ -66,7 +66,7 @@ async def test_killed_server_leaves_nothing_after_the_next_start() -> None:
         sys.executable, "-c", SERVER, stdout=asyncio.subprocess.PIPE, env=environment
     )
     assert server.stdout is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         line = (await server.stdout.readline()).decode().split()
     main, detached, folder = int(line[0]), int(line[1]), Path(line[2])
     assert is_running(main)
@@ -78,6 +78,9 @@ async def test_killed_server_leaves_nothing_after_the_next_start() -> None:
     try:
         state.remove_stale()
         await wait_until_ended(detached)
-        assert not folder.exists()
+        # Another process of the tests may have begun to remove it.
+        async with asyncio.timeout(120):
+            while folder.exists():
+                await asyncio.sleep(0.02)
     finally:
         state.close()

@@ -25,7 +25,7 @@ async def cluster() -> AsyncIterator[ProcessCluster]:
 
 async def test_exec_and_logs(cluster: ProcessCluster) -> None:
     await cluster.run_pod(
-        "app", "sh", "-c", "echo one; echo two; sleep 60", env=[{"name": "A", "value": "b"}]
+        "app", "sh", "-c", "echo one; echo two; sleep 600", env=[{"name": "A", "value": "b"}]
     )
     await cluster.wait_for_log("app", "two")
     assert await kubectl(cluster, "logs", "app", "--tail=1") == (0, "two\n")
@@ -41,12 +41,13 @@ async def test_exec_and_logs(cluster: ProcessCluster) -> None:
 
 
 async def test_exec_with_a_terminal(cluster: ProcessCluster) -> None:
-    await cluster.run_pod("app", "sleep", "60")
+    await cluster.run_pod("app", "sleep", "600")
     await cluster.wait_ready("app")
     script = shutil.which("script")
     if script is None:
         pytest.skip("script is not installed")
-    exec_size = f"{KUBECTL} exec -it app -- sh -c 'sleep 0.5; stty size; tty'"
+    # kubectl sends the size after the command has started.
+    exec_size = f"{KUBECTL} exec -it app -- sh -c 'until stty size | grep 33; do sleep 0.1; done; tty'"
     command = f"stty rows 33 cols 111; {exec_size}"
     process = await asyncio.create_subprocess_exec(
         script,
@@ -57,14 +58,14 @@ async def test_exec_with_a_terminal(cluster: ProcessCluster) -> None:
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
     )
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         output, _ = await process.communicate()
     assert b"/dev/pts/" in output
     assert b"33 111" in output
 
 
 async def test_attach_writes_to_standard_input(cluster: ProcessCluster) -> None:
-    await cluster.run_pod("app", "sh", "-c", "read line; echo got $line; sleep 60", stdin=True)
+    await cluster.run_pod("app", "sh", "-c", "read line; echo got $line; sleep 600", stdin=True)
     await cluster.wait_ready("app")
     attaching = asyncio.create_task(kubectl(cluster, "attach", "-i", "app", input=b"hello\n"))
     await cluster.wait_for_log("app", "got hello")
@@ -74,7 +75,7 @@ async def test_attach_writes_to_standard_input(cluster: ProcessCluster) -> None:
 
 
 async def test_copy_files(cluster: ProcessCluster, tmp_path: Path) -> None:
-    await cluster.run_pod("app", "sleep", "60")
+    await cluster.run_pod("app", "sleep", "600")
     await cluster.wait_ready("app")
     source = tmp_path / "source"
     source.write_bytes(b"\x00data")
@@ -84,7 +85,7 @@ async def test_copy_files(cluster: ProcessCluster, tmp_path: Path) -> None:
 
 
 async def test_port_forward_and_services(cluster: ProcessCluster) -> None:
-    port, local = free_port(), free_port()
+    port = free_port()
     await cluster.run_pod(
         "web",
         sys.executable,
@@ -93,19 +94,20 @@ async def test_port_forward_and_services(cluster: ProcessCluster) -> None:
         str(port),
         readinessProbe={"tcpSocket": {"port": port}, "periodSeconds": 1},
     )
-    await cluster.wait_ready("web", 20)
+    await cluster.wait_ready("web")
     forwarding = await asyncio.create_subprocess_exec(
         KUBECTL,
         "port-forward",
         "web",
-        f"{local}:{port}",
+        f":{port}",
         env={**os.environ, "KUBECONFIG": str(cluster.server.plane.kubeconfig)},
         stdout=asyncio.subprocess.PIPE,
     )
     try:
         assert forwarding.stdout is not None
-        async with asyncio.timeout(30):
-            await forwarding.stdout.readline()
+        async with asyncio.timeout(120):
+            line = (await forwarding.stdout.readline()).decode()
+            local = int(line.partition("127.0.0.1:")[2].split()[0])
             reader, writer = await asyncio.open_connection("127.0.0.1", local)
             writer.write(b"GET / HTTP/1.0\r\n\r\n")
             assert b"200 OK" in await reader.readline()
@@ -117,7 +119,7 @@ async def test_port_forward_and_services(cluster: ProcessCluster) -> None:
     address = (await cluster.status("web"))["podIP"]
     if address.startswith("127."):
         pytest.skip("the machine has no address that is not a loopback address")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not any(
             endpoint["addresses"] == [address]
             for each in await cluster.client.list("endpointslices.discovery.k8s.io", namespace="default")

@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.workloads.nodes.process_cluster import linux_only
 from tests.workloads.nodes.test_processes import free_port
 
+from kubewright.api.errors import InternalError
 from kubewright.client import Client, load_config
 
 pytestmark = linux_only
@@ -30,7 +31,7 @@ async def kubewright(folder: Path, *arguments: str) -> None:
         env=environment(folder),
         stdout=asyncio.subprocess.PIPE,
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         output, _ = await process.communicate()
     assert process.returncode == 0, output.decode()
 
@@ -78,13 +79,13 @@ async def test_operator_runs_from_its_own_deployment(tmp_path: Path) -> None:
             stderr=output,
         )
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while not ready.exists():
                 await asyncio.sleep(0.05)
         await reconcile_sample(project)
     finally:
         server.terminate()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await server.wait()
     assert "Warning: --run-processes runs the commands of pods on this machine" in log.read_text()
 
@@ -94,7 +95,7 @@ async def reconcile_sample(project: Path) -> None:
     async with Client.connect(load_config(project / "admin.conf")) as client:
         for part in ("manager/manager.yaml", "crd", "rbac", "webhook"):
             await client.apply_yaml(project / "config" / part)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             while True:
                 deployment = await client.get(
                     "deployments.apps", "shop-controller-manager", namespace="shop-system"
@@ -102,8 +103,13 @@ async def reconcile_sample(project: Path) -> None:
                 if deployment.raw.get("status", {}).get("readyReplicas") == 1:
                     break
                 await asyncio.sleep(0.1)
-            # The webhook is called through the endpoints of its service.
-            await client.apply_yaml(project / "config" / "samples")
+            # The webhook is called through the endpoints of its service, which are updated after the pod.
+            while True:
+                try:
+                    await client.apply_yaml(project / "config" / "samples")
+                    break
+                except InternalError:
+                    await asyncio.sleep(0.1)
             while True:
                 order = await client.get("orders.shop.example.com", "order-sample", namespace="default")
                 conditions = (order.raw.get("status") or {}).get("conditions") or []

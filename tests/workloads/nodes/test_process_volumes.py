@@ -37,7 +37,7 @@ async def read(cluster: ProcessCluster, pod: str, path: str) -> str:
 
 
 async def wait_for_content(cluster: ProcessCluster, pod: str, path: str, expected: str) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while await read(cluster, pod, path) != expected:
             await asyncio.sleep(0.05)
 
@@ -61,7 +61,7 @@ async def test_volumes_are_mounted_and_updated(cluster: ProcessCluster) -> None:
     await cluster.run_pod(
         "files",
         "sleep",
-        "60",
+        "600",
         volumeMounts=[
             {"name": "config", "mountPath": "/kubewright-test/config"},
             {"name": "config", "mountPath": "/kubewright-test/only-a", "subPath": "a"},
@@ -102,7 +102,7 @@ async def test_volumes_are_mounted_and_updated(cluster: ProcessCluster) -> None:
 
 
 async def test_service_account_token_is_bound_to_the_pod(cluster: ProcessCluster) -> None:
-    pod = await cluster.run_pod("token", "sleep", "60")
+    pod = await cluster.run_pod("token", "sleep", "600")
     await cluster.wait_ready("token")
     payload = (await read(cluster, "token", f"{TOKEN}/token")).split(".")[1]
     claims = json.loads(base64.urlsafe_b64decode(payload + "=="))
@@ -121,13 +121,11 @@ async def test_missing_configmap_is_a_failed_mount(cluster: ProcessCluster) -> N
     await cluster.run_pod(
         "mount",
         "sleep",
-        "60",
+        "600",
         volumeMounts=[{"name": "config", "mountPath": "/config"}],
         spec={"volumes": [{"name": "config", "configMap": {"name": "absent"}}]},
     )
-    async with asyncio.timeout(30):
-        while "FailedMount" not in await cluster.reasons("mount"):
-            await asyncio.sleep(0.05)
+    await cluster.wait_for_reasons("mount", "FailedMount")
     events = [each.raw for each in await cluster.client.list("events", namespace="default")]
     message = 'MountVolume.SetUp failed for volume "config" : configmap "absent" not found'
     assert message in [event["message"] for event in events]
@@ -154,12 +152,12 @@ async def test_working_directory_is_created(cluster: ProcessCluster) -> None:
 
 
 async def test_files_of_a_deleted_pod_are_removed(cluster: ProcessCluster) -> None:
-    pod = await cluster.run_pod("gone", "sleep", "60")
+    pod = await cluster.run_pod("gone", "sleep", "600")
     await cluster.wait_ready("gone")
     state = cluster.nodes.runtime.state  # type: ignore[attr-defined]
     folder = state.pod(pod.raw["metadata"]["uid"])
     assert folder.is_dir()
     await cluster.client.delete("pods", "gone", grace_period=0)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while folder.exists():
             await asyncio.sleep(0.02)

@@ -20,7 +20,7 @@ async def roll_out(errors: list[dict[str, object]]) -> None:
         spec = {"replicas": 60, "selector": {"matchLabels": labels}, "template": template(labels)}
         await client.create(manifest("Deployment", "web", spec))
         await client.wait(
-            Deployment, name="web", namespace="default", until=condition("Available"), timeout=60
+            Deployment, name="web", namespace="default", until=condition("Available"), timeout=180
         )
 
 

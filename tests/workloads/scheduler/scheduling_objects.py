@@ -168,7 +168,7 @@ class Simulation:
         return self.reporter.conditions[name].message or ""
 
 
-async def eventually(check: Callable[[], Any], timeout: float = 10.0) -> Any:
+async def eventually(check: Callable[[], Any], timeout: float = 120.0) -> Any:
     """Wait until a function, plain or async, returns a true value; return it."""
     async with asyncio.timeout(timeout):
         while True:

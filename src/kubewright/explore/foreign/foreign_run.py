@@ -194,7 +194,7 @@ class _ForeignRun:
             made: Any = Unstructured(dict(each)) if isinstance(each, Mapping) else each
             await self.client.apply(made, force=True, field_owner="setup")
             if isinstance(made, Unstructured) and made.kind == "CustomResourceDefinition":
-                await self.client.wait(made, until=condition_is("Established"), timeout=10)
+                await self.client.wait(made, until=condition_is("Established"), timeout=60)
         await self.plane.wait_until_idle()
         self.recorder.requests = self.injector.requests
         self.recorder.start()
