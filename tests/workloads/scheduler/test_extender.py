@@ -14,6 +14,11 @@ from kubewright.workloads.scheduler import HTTPExtender, Profile
 from .scheduling_objects import Simulation, node, pod
 
 
+def new_extender(**options: Any) -> HTTPExtender:
+    """Return an extender that is called for longer than a busy machine needs."""
+    return HTTPExtender(timeout=120.0, **options)
+
+
 @asynccontextmanager
 async def serve(**responses: Any) -> AsyncIterator[tuple[str, list[tuple[str, Any]]]]:
     """Serve JSON by verb; return the URL and the requests."""
@@ -47,7 +52,7 @@ async def run(simulation: Simulation) -> dict[str, str]:
 async def test_filter_with_reasons() -> None:
     result = {"NodeNames": ["b"], "FailedNodes": {"a": "node(s) had no license"}}
     async with serve(filter=result) as (url, requests):
-        extender = HTTPExtender(url=url, filter_verb="filter", node_cache_capable=True)
+        extender = new_extender(url=url, filter_verb="filter", node_cache_capable=True)
         simulation = Simulation(node("a"), node("b", cpu="1"), pod("p", cpu="1"), extenders=[extender])
         assert await run(simulation) == {"p": "b"}
     ((verb, body),) = requests
@@ -58,7 +63,7 @@ async def test_filter_with_reasons() -> None:
 async def test_all_nodes_rejected() -> None:
     result = {"Nodes": {"items": []}, "FailedAndUnresolvableNodes": {"a": "node(s) had no license"}}
     async with serve(filter=result) as (url, requests):
-        extender = HTTPExtender(url=url, filter_verb="filter")
+        extender = new_extender(url=url, filter_verb="filter")
         simulation = Simulation(node("a"), pod("p"), extenders=[extender])
         assert await run(simulation) == {}
     assert requests[0][1]["Nodes"]["items"][0]["metadata"]["name"] == "a"
@@ -70,7 +75,7 @@ async def test_all_nodes_rejected() -> None:
 async def test_scores_are_added() -> None:
     scores = [{"Host": "a", "Score": 0}, {"Host": "b", "Score": 10}]
     async with serve(prioritize=scores) as (url, _):
-        extender = HTTPExtender(url=url, prioritize_verb="prioritize", weight=5)
+        extender = new_extender(url=url, prioritize_verb="prioritize", weight=5)
         for seed in range(3):
             simulation = Simulation(node("a"), node("b"), pod("p"), extenders=[extender], seed=seed)
             assert await run(simulation) == {"p": "b"}
@@ -78,7 +83,7 @@ async def test_scores_are_added() -> None:
 
 async def test_bind() -> None:
     async with serve(bind={"Error": ""}) as (url, requests):
-        extender = HTTPExtender(url=url, bind_verb="bind")
+        extender = new_extender(url=url, bind_verb="bind")
         assert await run(Simulation(node("a"), pod("p"), extenders=[extender])) == {"p": "a"}
     assert requests[0][1]["PodName"] == "p"
     assert requests[0][1]["Node"] == "a"
@@ -87,7 +92,7 @@ async def test_bind() -> None:
 @pytest.mark.parametrize("ignorable", [True, False])
 async def test_failed_extender(ignorable: bool) -> None:
     async with serve(filter=web.Response(status=500)) as (url, _):
-        extender = HTTPExtender(url=url, filter_verb="filter", ignorable=ignorable)
+        extender = new_extender(url=url, filter_verb="filter", ignorable=ignorable)
         simulation = Simulation(node("a"), pod("p"), extenders=[extender])
         placed = await run(simulation)
     assert placed == ({"p": "a"} if ignorable else {})
@@ -101,7 +106,7 @@ async def test_only_pods_with_managed_resources() -> None:
     containers = [{"name": "a", "image": "i", "resources": resources}]
     async with serve(filter={"NodeNames": ["a"]}) as (url, requests):
         managed = frozenset(["example.com/gpu"])
-        extender = HTTPExtender(
+        extender = new_extender(
             url=url, filter_verb="filter", node_cache_capable=True, managed_resources=managed,
             ignored_by_scheduler=managed,
         )  # fmt: skip
@@ -116,7 +121,7 @@ async def test_preempt() -> None:
     low = pod("low", cpu="1", nodeName="a")
     accepted = {"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": low.metadata.uid}], "NumPDBViolations": 0}}}
     async with serve(preempt=accepted) as (url, requests):
-        extender = HTTPExtender(url=url, preempt_verb="preempt", node_cache_capable=True)
+        extender = new_extender(url=url, preempt_verb="preempt", node_cache_capable=True)
         simulation = Simulation(
             node("a", cpu="1"), node("b", cpu="1"), low, pod("other", cpu="1", nodeName="b"),
             pod("high", cpu="1", priority=10), extenders=[extender], profiles=[Profile()],
