@@ -16,13 +16,14 @@ from kubewright.controlplane.loopback_client import LoopbackClient
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
+    from kubewright.controlplane.plane_options import FrontProxy
 
 CONFIG_MAPS = GroupResource("", "configmaps")
 NAMESPACE = "kube-system"
 NAME = "extension-apiserver-authentication"
 
 
-async def publish(server: APIServer, client_ca: bytes, front_proxy: Any) -> None:
+async def publish(server: APIServer, client_ca: bytes, front_proxy: FrontProxy) -> None:
     """Create or update the ConfigMap."""
 
     def listed(values: Any) -> str:
