@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from bench._ports import unused_port
 from bench._postgresql import PostgreSQLServer
-from tests.controlplane.replicas.cluster import new_postgresql_server
+from tests.controlplane.replicas.cluster import running_postgresql
 
 
 def etcd_binary() -> Path:
@@ -93,12 +93,8 @@ def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer
 
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[PostgreSQLServer]:
-    server = new_postgresql_server()
-    try:
-        server.start()
+    with running_postgresql() as server:
         yield server
-    finally:
-        server.remove()
 
 
 @pytest.fixture(scope="module", params=["memory", "sqlite", "etcd", "postgresql"])

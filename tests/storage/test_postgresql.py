@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from bench._postgresql import PostgreSQLServer
-from tests.controlplane.replicas.cluster import FaultProxy, new_postgresql_server
+from tests.controlplane.replicas.cluster import FaultProxy, new_postgresql_server, running_postgresql
 from tests.storage.test_etcd import fails_with, make_certificates, take
 
 from kubewright.storage import (
@@ -37,12 +37,8 @@ PATIENT = "timeout=60"
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[PostgreSQLServer]:
     """A server that tests may kill and start with other settings."""
-    server = new_postgresql_server()
-    try:
-        server.start()
+    with running_postgresql() as server:
         yield server
-    finally:
-        server.remove()
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ import signal
 import ssl
 import subprocess
 import sys
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -46,6 +47,17 @@ def new_postgresql_server(*settings: str, primary: PostgreSQLServer | None = Non
         return PostgreSQLServer(*settings, primary=primary)
     except Unavailable as error:
         pytest.skip(str(error))
+
+
+@contextmanager
+def running_postgresql() -> Iterator[PostgreSQLServer]:
+    """Run a server; skip the test without PostgreSQL."""
+    server = new_postgresql_server()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
 
 
 class FaultProxy:

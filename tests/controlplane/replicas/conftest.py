@@ -10,7 +10,7 @@ import pytest
 from bench._ports import unused_port
 from bench._postgresql import PostgreSQLServer
 
-from .cluster import EtcdMember, etcd_binary, new_postgresql_server, store_url
+from .cluster import EtcdMember, etcd_binary, running_postgresql, store_url
 
 _numbers = itertools.count()
 
@@ -29,12 +29,8 @@ class SharedStore:
 
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[PostgreSQLServer]:
-    server = new_postgresql_server()
-    try:
-        server.start()
+    with running_postgresql() as server:
         yield server
-    finally:
-        server.remove()
 
 
 @pytest.fixture(params=["etcd", "postgresql"])

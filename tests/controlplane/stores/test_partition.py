@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.controlplane.path_client import PathClient
+from tests.controlplane.replicas.cluster import FaultProxy
 
 from kubewright.api.errors import Forbidden, Invalid, NotFound
 from kubewright.apiserver import HTTPRequest, User
@@ -16,7 +17,6 @@ from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.controlplane import ControlPlane
 
 from .conftest import gadgets
-from .tcp_proxy import TCPProxy
 
 GROUP = "partition.example.com"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -77,14 +77,14 @@ class Replica:
 
 
 @pytest.fixture
-async def proxy(etcd: str) -> AsyncIterator[TCPProxy]:
-    async with TCPProxy(etcd) as made:
+async def proxy(etcd: str) -> AsyncIterator[FaultProxy]:
+    async with FaultProxy(etcd) as made:
         yield made
 
 
 @pytest.fixture
 async def replicas(
-    etcd: str, proxy: TCPProxy, request: pytest.FixtureRequest
+    etcd: str, proxy: FaultProxy, request: pytest.FixtureRequest
 ) -> AsyncIterator[tuple[Replica, Replica]]:
     """Two replicas on one etcd; the second is connected through the proxy."""
     async with AsyncExitStack() as stack:
@@ -127,7 +127,7 @@ async def check_current(second: Replica) -> None:
 
 @pytest.mark.parametrize("compacted", [True, False], ids=["compacted", "not-compacted"])
 async def test_no_stale_decisions_after_a_partition(
-    replicas: tuple[Replica, Replica], proxy: TCPProxy, compacted: bool
+    replicas: tuple[Replica, Replica], proxy: FaultProxy, compacted: bool
 ) -> None:
     first, second = replicas
     await second.until_ready()
@@ -154,7 +154,7 @@ async def test_no_stale_decisions_after_a_partition(
     await check_current(second)
 
 
-async def test_watches_resume_after_a_partition(replicas: tuple[Replica, Replica], proxy: TCPProxy) -> None:
+async def test_watches_resume_after_a_partition(replicas: tuple[Replica, Replica], proxy: FaultProxy) -> None:
     first, second = replicas
     proxy.cut()
     await first.admin.create(CONFIG_MAPS, {"metadata": {"name": "during"}})
