@@ -105,7 +105,7 @@ async def test_deploy_waits_until_the_manager_is_ready(project: ShopProject, cli
         namespace="shop-system",
         subresource="status",
     )
-    result = await run(project, "deploy", "--timeout", "10")
+    result = await run(project, "deploy", "--timeout", "120")
     assert "unchanged; ready after" in result.stderr
 
 
@@ -114,10 +114,10 @@ async def test_deploy_rolls_out_on_nodes(tmp_path: Path, monkeypatch: pytest.Mon
     project.settings("webhooks = false\nreplicas = 2")
     async with start_test_server("tls", None, nodes=1) as server:
         monkeypatch.setenv("KUBECONFIG", str(server.plane.kubeconfig))
-        result = await run(project, "deploy", "--timeout", "60")
+        result = await run(project, "deploy", "--timeout", "120")
         assert "deployment.apps/shop-controller-manager: Current\n" in result.stderr
         assert "; ready after " in result.stderr
-        result = await run(project, "deploy", "--timeout", "60", "--image", "shop:2")
+        result = await run(project, "deploy", "--timeout", "120", "--image", "shop:2")
         assert "1 configured, 14 unchanged; ready after " in result.stderr
         pods = await server.client().list(Pod, namespace="shop-system")
         assert [each.spec.containers[0].image for each in pods if not each.metadata.deletion_timestamp] == [

@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ import yaml
 from tests.cli.in_process import kubewright
 from tests.deployment_project import ShopProject, make_project
 from tests.helm_renderer import render_chart
+from tests.ports import reserve_ports
 
 from kubewright.api import ObjectMeta, Unstructured
 from kubewright.api.apply_order import in_apply_order
@@ -32,7 +33,7 @@ from kubewright.api.coordination.v1 import Lease
 from kubewright.api.core.v1 import ConfigMap, Event, Namespace, Secret, ServiceAccount
 from kubewright.api.errors import Forbidden, Invalid
 from kubewright.client import Client, ClusterConfig, condition, exists, is_deleted
-from kubewright.testing.server import TestServer, _free_ports, start_test_server
+from kubewright.testing.server import TestServer, start_test_server
 
 Manifest = dict[str, Any]
 SYSTEM = "shop-system"
@@ -47,8 +48,9 @@ class Ports:
 
 
 @pytest.fixture
-def ports() -> Ports:
-    return Ports(*_free_ports(3))
+def ports() -> Iterator[Ports]:
+    with reserve_ports(3) as reserved:
+        yield Ports(*reserved)
 
 
 @pytest.fixture
@@ -145,7 +147,7 @@ async def running_manager(
         raise
     finally:
         process.terminate()
-        await asyncio.to_thread(process.wait, 30)
+        await asyncio.to_thread(process.wait, 60)
     assert process.returncode == 0, log.read_text()
     denied = [line for line in log.read_text().splitlines() if "forbidden" in line.lower()]
     assert denied == []

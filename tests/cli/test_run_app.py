@@ -53,7 +53,7 @@ async def test_registration_begins_and_ends_with_the_command(project: Path) -> N
         client = server.client()
         name = "v1.runapp.example.com"
         try:
-            await client.wait("apiservices", name, until=condition("Available"), timeout=30)
+            await client.wait("apiservices", name, until=condition("Available"), timeout=60)
             toys = Client.from_transport(server.transport)
             assert [each.name for each in await toys.list("toys.runapp.example.com")] == []
         finally:

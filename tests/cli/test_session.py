@@ -75,7 +75,7 @@ def test_up_applies_manifests(tmp_path: Path) -> None:
     assert process.stdout.readline() == "applied 2 objects of a.yaml\n"
     assert "is ready" in process.stdout.readline()
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
     assert process.returncode == 0
     failed = subprocess.run(
         [*command, "--apply", "wrong.yaml"],

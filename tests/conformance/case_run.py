@@ -194,7 +194,7 @@ class CaseRun:
 
     async def _wait(self, request: RequestFormat, step: dict[str, Any]) -> tuple[Response, bool]:
         """Repeat a request until a condition holds; return the last response and whether it held."""
-        deadline = time.monotonic() + min(step.get("timeout", 30), self._options.max_wait)
+        deadline = time.monotonic() + min(step.get("timeout", 60), self._options.max_wait)
         pause = 0.01
         while True:
             response = await self._send(request)
@@ -233,7 +233,7 @@ class CaseRun:
             events = await watch.collect(
                 step.get("events", 1),
                 until_closed=until_closed,
-                timeout=min(step.get("timeout", 20), self._options.max_wait),
+                timeout=min(step.get("timeout", 60), self._options.max_wait),
                 keep=lambda event: event.get("type") not in skipped,
             )
             response["events"] = [self._format.event(step, event) for event in events]
@@ -248,7 +248,7 @@ class CaseRun:
 
     async def _webhook_calls(self, step: dict[str, Any], index: int) -> None:
         """Record the reviews that a webhook handler received."""
-        deadline = time.monotonic() + step.get("timeout", 10)
+        deadline = time.monotonic() + step.get("timeout", 60)
         received = self._hooks.calls[self.id, step["calls"]]
         while len(received) < step.get("count", 1) and time.monotonic() < deadline:
             await asyncio.sleep(0.01)

@@ -46,7 +46,7 @@ class RequestFormat:
     @property
     def timeout(self) -> float | None:
         """Watches that are read like a response are bounded by a shorter timeout."""
-        return 10.0 if "watch=" in self.target else None
+        return 60.0 if "watch=" in self.target else None
 
 
 def request_of(step: dict[str, Any]) -> RequestFormat:

@@ -53,11 +53,11 @@ async def test_responses_equal_the_recorded_ones(
         pytest.skip("needs kube-controller-manager, which real_config does not start")
     recordings = {each.case.name: each for each in read_category(category)[number::count]}
     known = read_known() if real_config is None else {}
-    options = RunOptions(max_wait=20, with_sleeps=real_config is not None)
+    options = RunOptions(max_wait=120, with_sleeps=real_config is not None)
     steps: list[StepResult] = []
     async with (
         server(real_config, controllers=category in NEED_CONTROLLERS) as config,
-        connect(config, keep=real_config is None, options=options) as runner,
+        connect(config, timeout=120, keep=real_config is None, options=options) as runner,
     ):
         async for result in runner.run(each.case for each in recordings.values()):
             steps += judge(recordings[result.case.name], result)

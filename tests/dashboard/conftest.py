@@ -53,7 +53,7 @@ class Browser:
     @asynccontextmanager
     async def events(self, path: str) -> AsyncIterator[AsyncIterator[tuple[str, Any]]]:
         """Read Server-Sent Events as pairs of name and data."""
-        async with self.request("GET", path, timeout=aiohttp.ClientTimeout(total=20)) as response:
+        async with self.request("GET", path, timeout=aiohttp.ClientTimeout(total=120)) as response:
             assert response.status == 200
             assert response.headers["Content-Type"] == "text/event-stream"
             yield _events(response.content)
@@ -109,7 +109,7 @@ async def browser(client: Client) -> AsyncIterator[Browser]:
 def eventually() -> Callable[..., Any]:
     """Wait until a condition, synchronous or async, holds, and return its value."""
 
-    async def until(condition: Callable[[], Any], timeout: float = 30.0) -> Any:
+    async def until(condition: Callable[[], Any], timeout: float = 60.0) -> Any:
         async with asyncio.timeout(timeout):
             while True:
                 result = condition()

@@ -56,7 +56,7 @@ async def test_a_watch_is_streamed_and_closed_with_the_page(any_browser: Browser
     async with browser.request("GET", f"{CONFIG_MAPS}?watch=true") as response:
         assert response.status == 200
         await browser.status(CONFIG_MAPS, "POST", json={"metadata": {"name": "b"}})
-        line = await asyncio.wait_for(response.content.readline(), 10)
+        line = await asyncio.wait_for(response.content.readline(), 60)
     assert json.loads(line)["object"]["metadata"]["name"] == "b"
 
 

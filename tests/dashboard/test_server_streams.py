@@ -51,10 +51,10 @@ async def test_exec_logs_and_port_forward(nodes: TestServer) -> None:
         await check_port_forward(browser)
         async with browser.request("GET", f"{POD}/log?follow=true") as response:
             assert response.headers["Content-Type"].startswith("text/plain")
-            line = await asyncio.wait_for(response.content.readline(), 10)
+            line = await asyncio.wait_for(response.content.readline(), 60)
             assert line == b"<script>alert(1)</script>\n"
             nodes.pods.write_log("web", "second\n")
-            assert await asyncio.wait_for(response.content.readline(), 10) == b"second\n"
+            assert await asyncio.wait_for(response.content.readline(), 60) == b"second\n"
     await client.aclose()
 
 

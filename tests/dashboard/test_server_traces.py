@@ -118,8 +118,9 @@ async def test_spans_of_the_operator_in_this_process(client: Client, eventually:
         assert webhooks["paths"] == [webhooks["spans"][0]["path"]]
 
         async def sampled() -> Any:
+            """Return the controller when two samples have a reconcile between them."""
             queues = (await browser.get("/api/queues"))["controllers"]
-            return queues and queues[0]["errors"] and queues[0]
+            return queues and queues[0]["errors"] and any(queues[0]["series"]["rate"]) and queues[0]
 
         queue = await eventually(sampled)
         assert queue["failing"] == {"default/a": "RuntimeError: too large"}

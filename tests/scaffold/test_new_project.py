@@ -107,7 +107,7 @@ def test_edit_check_and_run(shell: Shell) -> None:
         _use(shell.directory)
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert process.returncode == 0
 
 
@@ -125,7 +125,7 @@ def _use(directory: Path) -> None:
         async with Client.connect(load_config(directory / "kubeconfig")) as client:
             [created] = await client.apply_yaml(json.dumps(shop))
             assert created.raw["metadata"]["labels"] == {"app.kubernetes.io/part-of": "shop"}
-            ready = await client.wait(created, until=condition("Ready"), timeout=10)
+            ready = await client.wait(created, until=condition("Ready"), timeout=60)
             assert ready is not None
             assert ready.raw["status"]["conditions"][0]["message"] == "opened in Rome"
 

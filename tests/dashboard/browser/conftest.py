@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -36,7 +35,7 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
-TIMEOUT_MILLISECONDS = 20_000
+TIMEOUT_MILLISECONDS = 60_000
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -103,7 +102,7 @@ async def chromium() -> AsyncIterator[Any]:
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS, timeout=180_000)
         yield browser
         await browser.close()
 
@@ -117,6 +116,9 @@ class View:
         self.errors: list[str] = []
         self.expected_codes: set[int] = set()
         """HTTP codes of errors that the test causes; the browser logs them."""
+        self.requests: list[str] = []
+        """URLs of all requests of the page."""
+        page.on("request", lambda request: self.requests.append(request.url))
         page.on("console", lambda message: self._note(message.type, message.text))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
 
@@ -143,12 +145,32 @@ class View:
 
         await expect(self.page.locator(selector)).to_have_count(count, timeout=TIMEOUT_MILLISECONDS)
 
-    async def seconds_until(self, action: Awaitable[Any], selector: str) -> float:
-        """Run an action, and return how long it takes from its end until an element is visible."""
+    async def streams(self, action: Awaitable[Any], selector: str, *, path: str) -> None:
+        """Run an action, and wait until an element is visible.
+
+        The page must not read `path` for it: the change comes from a watch or stream that is open already.
+        """
+        before = len(self.requests)
         await action
-        started = time.monotonic()
         await self.page.locator(selector).first.wait_for(state="visible", timeout=TIMEOUT_MILLISECONDS)
-        return time.monotonic() - started
+        reads = [url for url in self.requests[before:] if path in url and "watch=" not in url]
+        assert reads == []
+
+    async def loaded(self) -> None:
+        """Wait until no part of the page is loading."""
+        await self.count(".loading", 0)
+
+    async def type_search(self, text: str) -> None:
+        """Open the search and type a text."""
+        await self.page.keyboard.press("Control+k")
+        await self.page.locator("[role=combobox]:focus").wait_for()
+        await self.page.keyboard.type(text)
+
+    async def type_filter(self, text: str) -> None:
+        """Move the focus to the filter of the list and type a text."""
+        await self.page.keyboard.press("/")
+        await self.page.locator("#filter:focus").wait_for()
+        await self.page.keyboard.type(text)
 
 
 OpenView = Callable[..., Any]

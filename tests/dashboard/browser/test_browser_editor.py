@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -31,6 +33,19 @@ async def _replace_line(view: View, line: str, text: str) -> None:
     await view.page.keyboard.press("Home")
     await view.page.keyboard.press("Shift+End")
     await view.page.keyboard.type(text)
+
+
+async def _see_error(view: View, text: str) -> None:
+    """Point at the marker of an error until its text is visible; the editor checks changes with a delay."""
+    from playwright.async_api import TimeoutError as PlaywrightTimeout
+
+    async with asyncio.timeout(60):
+        while True:
+            await view.page.mouse.move(0, 0)
+            await view.page.locator(".cm-lint-marker-error").first.hover()
+            with suppress(PlaywrightTimeout):
+                await view.see(text, within="body", timeout=2000)
+                return
 
 
 async def test_an_edit_is_reviewed_and_applied(open_view: OpenView, demo: Demo) -> None:
@@ -86,11 +101,9 @@ async def test_errors_of_the_schema_are_shown_while_typing(open_view: OpenView) 
         await _replace_line(view, "replicas: ", "replicas: 99")
         await view.see("1 error")
         assert await view.page.get_by_role("button", name="Review changes").is_disabled()
-        await view.page.locator(".cm-lint-marker-error").hover()
-        await view.see("spec.replicas: must be at most 20", within="body")
+        await _see_error(view, "spec.replicas: must be at most 20")
         await _replace_line(view, "replicas: 99", "replicsa: 2")
-        await view.page.locator(".cm-lint-marker-error").hover()
-        await view.see("unknown field spec.replicsa", within="body")
+        await _see_error(view, "unknown field spec.replicsa")
         await view.page.get_by_role("button", name="Discard").click()
         await view.page.locator(".cm-line", has_text="replicas: 2").wait_for()
 

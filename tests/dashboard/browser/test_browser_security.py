@@ -11,7 +11,7 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.api.unstructured import Unstructured
 from kubewright.dashboard import Dashboard
 
-from .conftest import Demo, OpenView
+from .conftest import TIMEOUT_MILLISECONDS, Demo, OpenView
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 
@@ -41,6 +41,7 @@ VIEWS = (
 async def test_a_session_requires_a_token_that_works_once(chromium: Any, demo: Demo) -> None:
     address = demo.dashboard.new_address()
     context = await chromium.new_context()
+    context.set_default_timeout(TIMEOUT_MILLISECONDS)
     try:
         page = await context.new_page()
         response = await page.goto(demo.dashboard.url)
@@ -53,6 +54,7 @@ async def test_a_session_requires_a_token_that_works_once(chromium: Any, demo: D
     finally:
         await context.close()
     other = await chromium.new_context()
+    other.set_default_timeout(TIMEOUT_MILLISECONDS)
     try:
         page = await other.new_page()
         assert (await page.goto(address)).status == 401
@@ -60,13 +62,15 @@ async def test_a_session_requires_a_token_that_works_once(chromium: Any, demo: D
         await other.close()
 
 
-async def test_a_page_says_that_its_session_has_ended(open_view: OpenView, demo: Demo) -> None:
-    first = Dashboard(demo.server.client())
+async def test_a_page_says_that_its_session_has_ended(
+    open_view: OpenView, demo: Demo, reserved_port: int
+) -> None:
+    first = Dashboard(demo.server.client(), port=reserved_port)
     await first.start()
     async with open_view(dashboard=first) as view:
         await view.see("Workloads and core")
         await first.stop()
-        second = Dashboard(demo.server.client(), port=first.port)
+        second = Dashboard(demo.server.client(), port=reserved_port)
         await second.start()
         try:
             await view.see("The session has ended")
@@ -83,15 +87,14 @@ async def test_texts_of_objects_are_never_html(open_view: OpenView, demo: Demo) 
         for path in VIEWS:
             await view.open(path)
             await view.page.locator("main h1, main h3").first.wait_for()
-            await view.page.locator(".loading").wait_for(state="detached")
+            await view.loaded()
             assert await view.page.evaluate("window.__attacked") is None, path
             assert await view.page.locator("img[src=x], main script").count() == 0, path
         await view.open("#/object/core/v1/configmaps/default/attack?tab=events")
         await view.see(HTML, within=".event-list")  # as text
         await view.open("#/object/core/v1/pods/default/attack?tab=logs")
         await view.see(HTML, within=".log-box")
-        await view.page.keyboard.press("Control+k")
-        await view.page.keyboard.type("onerror")
+        await view.type_search("onerror")
         await view.page.locator("[role=option]", has_text=ROLE).first.wait_for()
         assert await view.page.evaluate("window.__attacked") is None
         assert dialogs == []
