@@ -12,12 +12,18 @@ import aiohttp
 import pytest
 
 from kubewright.client import Client
-from kubewright.dashboard import ClusterName, Dashboard
+from kubewright.dashboard import ClusterName, Dashboard, object_index
 from kubewright.testing.server import TestServer, start_test_server
 
 
 def pytest_asyncio_loop_factories(config: Any, item: Any) -> Any:
     return {"asyncio": asyncio.SelectorEventLoop}
+
+
+@pytest.fixture(autouse=True)
+def complete_responses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests wait until all kinds have been read, however busy the machine is."""
+    monkeypatch.setattr(object_index, "SYNC_SECONDS", 60.0)
 
 
 class Browser:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import Callable
@@ -97,7 +98,9 @@ async def test_a_missing_owner_is_a_node(client: Client, browser: Browser) -> No
     assert missing["message"] == "the owner does not exist"
 
 
-async def test_the_overview_counts_kinds_health_and_warnings(client: Client, browser: Browser) -> None:
+async def test_the_overview_counts_kinds_health_and_warnings(
+    client: Client, browser: Browser, eventually: Callable[..., Any]
+) -> None:
     _, _, pod = await make_workload(client)
     event = {
         "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": pod.name},
@@ -110,7 +113,12 @@ async def test_the_overview_counts_kinds_health_and_warnings(client: Client, bro
     }
     await create(client, "v1", "Event", "first", **event)
     await create(client, "v1", "Event", "normal", **{**event, "type": "Normal"})
-    overview = await browser.get("/api/overview")
+
+    async def with_warnings() -> Any:
+        found = await browser.get("/api/overview")
+        return found["warnings"] and found
+
+    overview = await eventually(with_warnings)  # events are watched beside the objects
     assert overview["synced"]
     assert "default" in overview["namespaces"]
     kinds = {(kind["group"], kind["kind"]): kind for kind in overview["kinds"]}
@@ -240,6 +248,19 @@ async def test_the_index_is_bounded_and_stops_when_it_is_idle(
     now[0] = 1.0
     await eventually(lambda: not index.is_running)
     assert not index.by_uid
+
+
+async def test_an_index_that_is_used_while_it_stops_starts_again(client: Client) -> None:
+    await create(client, "v1", "ConfigMap", "kept")
+    index = ObjectIndex(client)
+    await index.use()
+    stopping = asyncio.create_task(index.stop())
+    while index.is_running:
+        await asyncio.sleep(0)
+    await index.use()
+    await stopping
+    assert index.find("", "ConfigMap", "default", "kept") is not None
+    await index.stop()
 
 
 async def test_kinds_that_the_user_may_not_read_have_an_error(server: Any, client: Client) -> None:
