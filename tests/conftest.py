@@ -1,8 +1,12 @@
-"""Shared by all tests: settings of property tests, restored loggers, reserved ports, a kube-apiserver."""
+"""Shared by all tests: settings of property tests, restored state, reserved ports, a kube-apiserver."""
 
 from __future__ import annotations
 
+import gc
 import logging
+import os
+import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -15,17 +19,36 @@ from kubewright.testing.server import server_kinds, start_kube_apiserver
 # A busy machine is not an error of a test: neither the time of an example nor that of its data is checked.
 settings.register_profile("any-speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-speed")
+# As `kubewright run` does: control planes have many objects, and all tests have the same thresholds.
+gc.set_threshold(50_000, 20, 50)
 
 
 @pytest.fixture(autouse=True)
-def restored_loggers() -> Iterator[None]:
-    """Undo what commands change that run in the process of the tests: other tests read log records, too."""
+def restored_process_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Undo what commands change in the process of the tests: loggers, garbage collection, signals, imports.
+
+    The next tests read log records and signal handlers, too, and import modules with the same names.
+    """
     root, package = logging.getLogger(), logging.getLogger("kubewright")
     handlers, level, package_level = root.handlers[:], root.level, package.level
+    thresholds, collects = gc.get_threshold(), gc.isenabled()
+    signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    path, modules = sys.path[:], set(sys.modules)
+    temporary = os.path.join(tmp_path_factory.getbasetemp(), "")
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
     package.setLevel(package_level)
+    gc.set_threshold(*thresholds)
+    (gc.enable if collects else gc.disable)()
+    for number, handler in signals.items():
+        if handler is not None and signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        file = getattr(sys.modules[name], "__file__", None) or ""
+        if file.startswith(temporary):
+            del sys.modules[name]
 
 
 @pytest.fixture
