@@ -41,7 +41,7 @@ class Shell:
 
     def run(self, *arguments: str) -> str:
         process = self.start(*arguments)
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=600)
         assert process.returncode == 0, output
         return output
 
