@@ -340,7 +340,7 @@ async def test_data_survives_a_restart_and_workers_end_with_the_owner(server: Se
     assert await server.statuses("/readyz") == {200}
     server.process.terminate()
     # All processes serve requests until --shutdown-delay-duration, or another signal.
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await server.statuses("/readyz") != {500}:
             await asyncio.sleep(0.05)
     assert await server.statuses("/livez") == {200}
@@ -349,7 +349,7 @@ async def test_data_survives_a_restart_and_workers_end_with_the_owner(server: Se
         for number in range(CONNECTIONS)
     ]
     server.process.terminate()
-    server.process.wait(30)
+    server.process.wait(60)
     assert server.process.returncode == 0
     assert not any(b"--worker\0" in _command_line(each) for each in workers)
     again = Server(server.directory)
