@@ -67,7 +67,7 @@ def attributes(span: dict[int, list[Any]]) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def patient_exporter(monkeypatch: pytest.MonkeyPatch) -> None:
+def long_export_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     """Export all spans, however slow the machine is."""
     monkeypatch.setattr(otlp, "TIMEOUT", 60.0)
     monkeypatch.setattr(otlp, "STOP_TIMEOUT", 60.0)

@@ -26,8 +26,8 @@ def etcd_binary() -> Path:
 
 
 @pytest.fixture
-def refused_port() -> Iterator[int]:
-    """A port that refuses connections: no other process can listen on it during the test."""
+def closed_port() -> Iterator[int]:
+    """A port on which no server listens: no other process can listen on it during the test."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield int(bound.getsockname()[1])

@@ -106,17 +106,17 @@ async def test_watch_resumes_after_etcd_restarts(own_etcd: Any) -> None:
         assert await store.get("/0") is not None
 
 
-async def test_failover_to_the_next_member(etcd_server: Any, refused_port: int) -> None:
-    addresses = f"127.0.0.1:{refused_port},{etcd_server.address}"
+async def test_failover_to_the_next_member(etcd_server: Any, closed_port: int) -> None:
+    addresses = f"127.0.0.1:{closed_port},{etcd_server.address}"
     async with open_storage(f"etcd://{addresses}/failover?timeout=60") as store:
         revision = await store.create("/k", b"1")
         assert [event.revision for event in await take(store.watch("/", revision - 1), 1)] == [revision]
 
 
-async def test_unreachable_etcd(refused_port: int) -> None:
+async def test_unreachable_etcd(closed_port: int) -> None:
     _conftest().etcd_binary()
-    url = f"etcd://127.0.0.1:{refused_port}/p?timeout=0.5"
-    message = rf"etcd at 127\.0\.0\.1:{refused_port}: .*check that it is running"
+    url = f"etcd://127.0.0.1:{closed_port}/p?timeout=0.5"
+    message = rf"etcd at 127\.0\.0\.1:{closed_port}: .*check that it is running"
     await fails_with(message, lambda: open_storage(url).open())
 
 
@@ -171,9 +171,9 @@ async def test_password_authentication(
     control = own_etcd.binary.with_name("etcdctl")
 
     def etcdctl(*words: str) -> None:
-        patient = ("--command-timeout=60s", "--dial-timeout=60s")
+        timeouts = ("--command-timeout=60s", "--dial-timeout=60s")
         subprocess.run(
-            [control, f"--endpoints={own_etcd.address}", *patient, *words], check=True, capture_output=True
+            [control, f"--endpoints={own_etcd.address}", *timeouts, *words], check=True, capture_output=True
         )
 
     etcdctl("user", "add", "root:top-secret")

@@ -30,7 +30,7 @@ from kubewright.storage.postgresql_options import PostgreSQLOptions
 from kubewright.storage.postgresql_schema import Statements
 from kubewright.storage.postgresql_watch import ChangeNotifier
 
-PATIENT = "timeout=60"
+LONG_TIMEOUT = "timeout=60"
 """Option of storages whose requests succeed, however slow the machine is."""
 
 
@@ -53,9 +53,11 @@ def restart(server: PostgreSQLServer) -> None:
 
 
 async def test_servers_on_one_database_share_state(postgresql_server: PostgreSQLServer) -> None:
-    url = postgresql_server.url("shared", PATIENT)
+    url = postgresql_server.url("shared", LONG_TIMEOUT)
     # The first three create the tables at the same time.
-    stores = [open_storage(each) for each in (url, url, url, postgresql_server.url("shared_not", PATIENT))]
+    stores = [
+        open_storage(each) for each in (url, url, url, postgresql_server.url("shared_not", LONG_TIMEOUT))
+    ]
     await asyncio.gather(*(store.open() for store in stores))
     one, two, three, other = stores
     watches = [store.watch("/", 0) for store in (one, two, three)]
@@ -86,7 +88,7 @@ async def test_servers_on_one_database_share_state(postgresql_server: PostgreSQL
 
 
 async def test_watch_resumes_after_the_server_restarts(own_server: PostgreSQLServer) -> None:
-    url = own_server.url("restart", PATIENT)
+    url = own_server.url("restart", LONG_TIMEOUT)
     async with open_storage(url) as store:
         assert isinstance(store, PostgreSQLStorage)
         watch = store.watch("/", await store.revision())
@@ -117,10 +119,10 @@ async def test_watch_resumes_after_the_server_restarts(own_server: PostgreSQLSer
 async def test_write_whose_response_was_lost_is_not_repeated(
     postgresql_server: PostgreSQLServer, proxy: FaultProxy
 ) -> None:
-    url = postgresql_server.url("lost", PATIENT, address=proxy.address)
+    url = postgresql_server.url("lost", LONG_TIMEOUT, address=proxy.address)
     async with (
         open_storage(url) as store,
-        open_storage(postgresql_server.url("lost", PATIENT)) as direct,
+        open_storage(postgresql_server.url("lost", LONG_TIMEOUT)) as direct,
     ):
         assert isinstance(store, PostgreSQLStorage)
         watch = direct.watch("/", await direct.revision())
@@ -151,7 +153,7 @@ async def test_write_whose_response_was_lost_is_not_repeated(
 async def test_connections_that_are_cut_are_replaced(
     postgresql_server: PostgreSQLServer, proxy: FaultProxy
 ) -> None:
-    async with open_storage(postgresql_server.url("cut", PATIENT, address=proxy.address)) as store:
+    async with open_storage(postgresql_server.url("cut", LONG_TIMEOUT, address=proxy.address)) as store:
         watch = store.watch("/", await store.revision())
         await watch.progress()
         for number in range(3):
@@ -167,9 +169,9 @@ async def test_unreachable_client_does_not_keep_its_locks(
     postgresql_server: PostgreSQLServer, proxy: FaultProxy
 ) -> None:
     """The server ends a session that is idle in a transaction; otherwise, no other server could write."""
-    url = postgresql_server.url("locked", PATIENT, address=proxy.address)
+    url = postgresql_server.url("locked", LONG_TIMEOUT, address=proxy.address)
     async with (
-        open_storage(postgresql_server.url("locked", PATIENT)) as store,
+        open_storage(postgresql_server.url("locked", LONG_TIMEOUT)) as store,
         open_storage(url) as unreachable,
     ):
         assert isinstance(unreachable, PostgreSQLStorage)
@@ -205,9 +207,9 @@ async def test_listening_for_notifications_has_a_timeout() -> None:
 
 
 async def test_one_of_several_addresses_accepts_writes(
-    own_server: PostgreSQLServer, refused_port: int
+    own_server: PostgreSQLServer, closed_port: int
 ) -> None:
-    url = own_server.url("failover", PATIENT, address=f"127.0.0.1:{refused_port},{own_server.address}")
+    url = own_server.url("failover", LONG_TIMEOUT, address=f"127.0.0.1:{closed_port},{own_server.address}")
     async with open_storage(url) as store:
         assert await store.create("/k", b"1") == 1
     # A standby is read-only.
@@ -234,7 +236,7 @@ async def test_synchronous_standby_takes_over(own_server: PostgreSQLServer) -> N
         own_server.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
         own_server.execute("SELECT pg_reload_conf()")
         addresses = f"{own_server.address},{standby.address}"
-        async with open_storage(own_server.url("promotion", PATIENT, address=addresses)) as store:
+        async with open_storage(own_server.url("promotion", LONG_TIMEOUT, address=addresses)) as store:
             watch = store.watch("/", await store.revision())
             written: dict[str, int] = {}
             stop = asyncio.Event()
@@ -281,7 +283,7 @@ async def test_slow_reader_of_a_watch_receives_every_event(
 ) -> None:
     monkeypatch.setattr("kubewright.storage.postgresql_watch.QUEUE_LIMIT", 10)
     monkeypatch.setattr("kubewright.storage.postgresql_watch._BATCH", 4)
-    async with open_storage(postgresql_server.url("slow", PATIENT)) as store:
+    async with open_storage(postgresql_server.url("slow", LONG_TIMEOUT)) as store:
         watch = store.watch("/", await store.revision())
         await asyncio.gather(*(store.create(f"/{number:03}", b"v") for number in range(100)))
         async with asyncio.timeout(60):
@@ -292,15 +294,15 @@ async def test_slow_reader_of_a_watch_receives_every_event(
 
 
 async def test_errors_of_connecting(
-    own_server: PostgreSQLServer, refused_port: int, monkeypatch: pytest.MonkeyPatch
+    own_server: PostgreSQLServer, closed_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = own_server.url("errors", PATIENT)
+    url = own_server.url("errors", LONG_TIMEOUT)
     with pytest.raises(StorageError, match=r'database "missing" does not exist .*createdb missing'):
         await open_storage(url.replace("/postgres?", "/missing?")).open()
-    refused = own_server.url("errors", "timeout=1", address=f"127.0.0.1:{refused_port}")
+    unreachable = own_server.url("errors", "timeout=1", address=f"127.0.0.1:{closed_port}")
     await fails_with(
-        rf"PostgreSQL at 127\.0\.0\.1:{refused_port}/postgres: .*check that it is",
-        lambda: open_storage(refused).open(),
+        rf"PostgreSQL at 127\.0\.0\.1:{closed_port}/postgres: .*check that it is",
+        lambda: open_storage(unreachable).open(),
     )
     async with open_storage(url):
         pass
@@ -327,7 +329,7 @@ async def test_passwords_and_permissions(
     rules.write_text("host all app all scram-sha-256\n" + original)
     restart(own_server)
     try:
-        url = own_server.url("app", PATIENT).replace("kubewright@", "app@")
+        url = own_server.url("app", LONG_TIMEOUT).replace("kubewright@", "app@")
         secret = tmp_path / "password"
         secret.write_text("wrong\n")
         with pytest.raises(StorageError, match="check the user, its password") as caught:
@@ -372,7 +374,7 @@ async def test_tls_with_client_certificates(own_server: PostgreSQLServer, tmp_pa
     restart(own_server)
     try:
         own_server.execute("CREATE ROLE client LOGIN SUPERUSER")
-        url = own_server.url("tls", PATIENT).replace("kubewright@", "client@")
+        url = own_server.url("tls", LONG_TIMEOUT).replace("kubewright@", "client@")
         verified = f"{url}&sslmode=verify-full&sslrootcert={files}/ca.pem"
         async with open_storage(f"{verified}&sslcert={files}/client.pem&sslkey={files}/client.key") as store:
             assert await store.create("/k", b"1") == 1
@@ -397,12 +399,12 @@ async def test_unix_socket(postgresql_server: PostgreSQLServer) -> None:
     url = (
         f"postgresql://kubewright@/postgres?host={postgresql_server.directory}&port={postgresql_server.port}"
     )
-    async with open_storage(f"{url}&schema=socket&{PATIENT}") as store:
+    async with open_storage(f"{url}&schema=socket&{LONG_TIMEOUT}") as store:
         assert await store.create("/k", b"1") == 1
 
 
 async def test_keys_expire(postgresql_server: PostgreSQLServer) -> None:
-    url = postgresql_server.url("expiry", PATIENT)
+    url = postgresql_server.url("expiry", LONG_TIMEOUT)
     async with open_storage(url) as store, open_storage(url) as other:
         watch = other.watch("/", await store.revision())
         await asyncio.gather(*(store.create(f"/{number}", b"v", ttl=1) for number in range(5)))
@@ -420,7 +422,7 @@ async def test_keys_expire(postgresql_server: PostgreSQLServer) -> None:
 
 
 async def test_one_of_several_servers_compacts(postgresql_server: PostgreSQLServer) -> None:
-    url = postgresql_server.url("compacting", f"compact_every=0.05&{PATIENT}")
+    url = postgresql_server.url("compacting", f"compact_every=0.05&{LONG_TIMEOUT}")
     async with open_storage(url) as one, open_storage(url) as two:
         first = await one.create("/k", b"0")
         second = await two.update("/k", b"1", expected=first)
@@ -443,7 +445,7 @@ async def test_one_of_several_servers_compacts(postgresql_server: PostgreSQLServ
 
 async def test_lost_revisions_end_watches(postgresql_server: PostgreSQLServer) -> None:
     """A standby that has not received the last changes was promoted."""
-    async with open_storage(postgresql_server.url("promoted", PATIENT)) as store:
+    async with open_storage(postgresql_server.url("promoted", LONG_TIMEOUT)) as store:
         await asyncio.gather(*(store.create(f"/{number}", b"v") for number in range(5)))
         watch = store.watch("/", await store.revision())
         await watch.progress()
@@ -454,7 +456,7 @@ async def test_lost_revisions_end_watches(postgresql_server: PostgreSQLServer) -
 
 
 async def test_rejected_keys_and_values(postgresql_server: PostgreSQLServer) -> None:
-    async with open_storage(postgresql_server.url("rejected", PATIENT)) as store:
+    async with open_storage(postgresql_server.url("rejected", LONG_TIMEOUT)) as store:
         with pytest.raises(RequestTooLarge):
             await store.create("/k", bytes(2 * 1024 * 1024))
         for key in ("/a\0b", "/a\ud800b"):
@@ -469,7 +471,7 @@ async def test_pages_of_large_lists(
     postgresql_server: PostgreSQLServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kubewright.storage.postgresql._PAGE", 7)
-    async with open_storage(postgresql_server.url("pages", PATIENT)) as store:
+    async with open_storage(postgresql_server.url("pages", LONG_TIMEOUT)) as store:
         keys = [f"/n/{number:03}" for number in range(50)]
         await asyncio.gather(*(store.create(key, key.encode()) for key in keys))
         assert [item.key for item in (await store.list("/n/")).items] == keys
@@ -482,7 +484,7 @@ async def test_pages_of_large_lists(
 
 async def test_statements_read_indexes_in_order(postgresql_server: PostgreSQLServer) -> None:
     """Cached plans stay fast when the tables grow: no plan reads a table, sorts it or starts processes."""
-    async with open_storage(postgresql_server.url("plans", PATIENT)) as store:
+    async with open_storage(postgresql_server.url("plans", LONG_TIMEOUT)) as store:
         assert isinstance(store, PostgreSQLStorage)
         statements = store._statements
         for statement, *arguments in (
@@ -502,7 +504,7 @@ async def test_statements_read_indexes_in_order(postgresql_server: PostgreSQLSer
 
 
 async def test_backup_and_restore(postgresql_server: PostgreSQLServer, tmp_path: Path) -> None:
-    url = postgresql_server.url("backup", PATIENT)
+    url = postgresql_server.url("backup", LONG_TIMEOUT)
     async with open_storage(url) as store:
         first = await store.create("/a", b"1")
         await store.create("/b", b"2")

@@ -140,7 +140,7 @@ async def test_a_kms_plugin_that_does_not_respond_is_tried_again(tmp_path: Path)
 
 
 async def test_values_of_a_key_that_only_another_process_has_loaded(tmp_path: Path) -> None:
-    """Processes with one store check the file at different times; a new key can be the first one at once."""
+    """Processes with one store check the file at different times; a new key can immediately be the first."""
     inner, config = MemoryStorage(), write_config(tmp_path / "c.yaml", OLD)
     async with inner:
         first, second = (EncryptedStorage.from_config(inner, config) for _ in range(2))

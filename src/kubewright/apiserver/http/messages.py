@@ -372,7 +372,7 @@ class HTTPResponse:
     def consume(self) -> Iterator[bytes | memoryview]:
         """Yield the parts of the body, once; each is released when the caller has written it.
 
-        Memory that is released all at once takes milliseconds to return to the operating system.
+        Memory that is released in one step takes milliseconds to return to the operating system.
         """
         pieces = self.pieces
         if pieces is None:

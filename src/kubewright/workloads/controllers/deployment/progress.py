@@ -1,7 +1,7 @@
 """Status and conditions of a Deployment.
 
 Counters come from the ReplicaSets. Available compares the available replicas with the number that must be
-available. Progressing records the last progress of a rollout; it becomes false if there is none for
+available. Progressing records the last progress of a rollout; it becomes false without any for
 `progressDeadlineSeconds`.
 """
 
