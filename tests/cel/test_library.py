@@ -104,6 +104,8 @@ VALUES: list[tuple[str, Any]] = [
     ("url('https://[::1]:80/p').getHostname()", "::1"),
     ("url('https://[::1]:80/p').getPort()", "80"),
     ("url('https://example.com/p').getPort()", ""),
+    ("url('https://example.com/p#f?a=1').getEscapedPath()", "/p"),
+    ("url('//host/p').getHost()", "host"),
     ("url('https://example.com/with space/').getEscapedPath()", "/with%20space/"),
     ("url('https://example.com/?a=1&a=2&b=x+y').getQuery()", {"a": ["1", "2"], "b": ["x y"]}),
     ("url('/p') == url('/p')", True),

@@ -73,6 +73,34 @@ def test_invalid_prefix_errors(text: str, problem: str) -> None:
     assert str(failure.value) == f'{twice}netip.ParsePrefix("{text}"): {problem}'
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "empty url"),
+        ("https://\ntest", "net/url: invalid control character in URL"),
+        ("path", "invalid URI for request"),
+        ("https://example.com:80#f", 'invalid port ":80#f" after host'),
+        ("https://example.com#f", 'invalid character "#" in host name'),
+        ("https://a:b:1/", 'invalid port ":b:1" after host'),
+        ("https://a b/", 'invalid character " " in host name'),
+        ("https://%41/", 'invalid URL escape "%41"'),
+        ("https://a/%zz", 'invalid URL escape "%zz"'),
+        ("https://a[b/", "invalid IP-literal"),
+        ("https://[1.2.3.4]/", "invalid IP-literal"),
+        ("https://[::1", "missing ']' in host"),
+        ("https://[::1]x", 'invalid port "x" after host'),
+        ("https://[zz]/", 'invalid host: ParseAddr("zz"): unable to parse IP'),
+        ("https://a b@c/", "net/url: invalid userinfo"),
+    ],
+)
+def test_invalid_url_errors(text: str, problem: str) -> None:
+    with pytest.raises(CelError) as failure:
+        run("url(text)", text)
+    shown = text.replace("\n", "\\n")
+    assert str(failure.value) == f'URL parse error during conversion from string: parse "{shown}": {problem}'
+    assert run("isURL(text)", text) is False
+
+
 def test_contains_ip_with_an_invalid_address_matches_no_overload() -> None:
     assert run("cidr('10.0.0.0/8').containsIP(text)", "10.1.1.1") is True
     with pytest.raises(CelError, match=r"^no such overload$"):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from ipaddress import ip_address
 from typing import Final
-from urllib.parse import unquote_plus
+from urllib.parse import unquote, unquote_plus
 
+from kubewright.api.go_format import quote
 from kubewright.cel.errors import CelError
 from kubewright.cel.functions import Overload, overload
+from kubewright.cel.library.address_problems import address_problem
 from kubewright.cel.types import opaque_type
 from kubewright.cel.values import Opaque
 
@@ -16,9 +19,12 @@ _BAD_ESCAPE: Final = re.compile(r"%(?![0-9a-fA-F]{2}).{0,2}", re.DOTALL)
 _ALLOWED_PATH: Final = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~$&+,/:;=@%!'()*[]"
 )
-_HOST_FORBIDDEN: Final = re.compile(r"[\s\"<>\\^`{|}]")
-_HOST_ESCAPE: Final = re.compile(r"%(?!25|[89a-fA-F][0-9a-fA-F]).{0,2}", re.DOTALL)
+_HOST_FORBIDDEN: Final = re.compile(
+    r"%(?!25|[89a-fA-F][0-9a-fA-F]).{0,2}|[^%\x80-\U0010ffffA-Za-z0-9\-_.~!$&'()*+,;=:\[\]<>\"]", re.DOTALL
+)
 _PORT: Final = re.compile(r":[0-9]*")
+_USER: Final = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*")
+_Parts = tuple[str, str, str, str, str]
 
 
 class URL(Opaque):
@@ -41,12 +47,15 @@ class URL(Opaque):
         )
 
 
-def _reason(text: str) -> str | tuple[str, str, str, str, str]:
-    """Return the parts of a URL, or why it is invalid."""
-    if not text:
-        return "empty url"
+def _reason(text: str, *, request: bool) -> str | _Parts:
+    """Return the parts of a URL, or why it is invalid; `request` as in Go's `url.ParseRequestURI`.
+
+    A fragment is not separated: in a request URI, `#` belongs to the part in which it is.
+    """
     if any(char < " " or char == "\x7f" for char in text):
         return "net/url: invalid control character in URL"
+    if not text and request:
+        return "empty url"
     if text == "*":
         return ("", "", "*", "", "")
     match = _SCHEME.match(text)
@@ -55,77 +64,108 @@ def _reason(text: str) -> str | tuple[str, str, str, str, str]:
         scheme, rest = text[: match.end() - 1].lower(), text[match.end() :]
     elif text.startswith(":"):
         return "missing protocol scheme"
-    fragment = ""
-    if "#" in rest:
-        rest, _, fragment = rest.partition("#")
     path, _, query = rest.partition("?")
-    if not rest.startswith("/"):
-        return (scheme, "", "", query, rest) if scheme else "invalid URI for request"
-    host = ""
-    user = ""
-    if path.startswith("//") and (scheme or not path.startswith("///")):
+    if not path.startswith("/"):
+        if scheme:
+            return (scheme, "", "", query, path)
+        if request:
+            return "invalid URI for request"
+        if ":" in path.partition("/")[0]:
+            return "first path segment in URL cannot contain colon"
+    host = user = ""
+    if path.startswith("//") and (scheme or (not request and not path.startswith("///"))):
         authority, slash, tail = path[2:].partition("/")
         path = slash + tail
         user, at, host = authority.rpartition("@")
-        user += at
-        problem = _host_problem(host)
+        problem = _host_problem(scheme, host) or _user_problem(user)
         if problem:
             return problem
-    escape = _BAD_ESCAPE.search(path)
-    if escape:
-        return f'invalid URL escape "{escape[0]}"'
-    return (scheme, host, path, query, user + "#" + fragment)
+        user += at
+        host = unquote(host)
+    return _escape_problem(path) or (scheme, host, path, query, user)
 
 
-def _host_problem(host: str) -> str | None:
-    escape = _HOST_ESCAPE.search(host)
-    if escape:
-        return f'invalid URL escape "{escape[0]}"'
-    if host.startswith("["):
-        end = host.find("]")
-        if end < 0:
-            return "missing ']' in host"
-        port = host[end + 1 :]
-        if port and not _PORT.fullmatch(port):
-            return f'invalid port "{port}" after host'
-        return None
-    forbidden = _HOST_FORBIDDEN.search(host)
-    if forbidden:
-        return f'invalid character "{forbidden[0]}" in host name'
-    colon = host.rfind(":")
-    if colon >= 0 and not _PORT.fullmatch(host[colon:]):
-        return f'invalid port "{host[colon:]}" after host'
-    return None
+def _escape_problem(text: str) -> str:
+    escape = _BAD_ESCAPE.search(text)
+    return f"invalid URL escape {quote(escape[0])}" if escape else ""
+
+
+def _user_problem(user: str) -> str:
+    return "net/url: invalid userinfo" if not _USER.fullmatch(user) else _escape_problem(user)
+
+
+def _port_problem(port: str) -> str:
+    return "" if not port or _PORT.fullmatch(port) else f"invalid port {quote(port)} after host"
+
+
+def _host_problem(scheme: str, host: str) -> str:
+    opening = host.rfind("[")
+    if opening > 0:
+        return "invalid IP-literal"
+    if opening == 0:
+        return _literal_problem(host)
+    if ":" in host:
+        # RFC 3986 allows one colon; Go checks this only for HTTP.
+        colon = host.find(":") if scheme in ("http", "https") else host.rfind(":")
+        if problem := _port_problem(host[colon:]):
+            return problem
+    return _character_problem(host)
+
+
+def _character_problem(host: str) -> str:
+    found = _HOST_FORBIDDEN.search(host)
+    if not found:
+        return ""
+    if found[0].startswith("%"):
+        return f"invalid URL escape {quote(found[0])}"
+    return f"invalid character {quote(found[0])} in host name"
+
+
+def _literal_problem(host: str) -> str:
+    closing = host.rfind("]")
+    if closing < 0:
+        return "missing ']' in host"
+    if problem := _port_problem(host[closing + 1 :]):
+        return problem
+    name, percent, zone = host[1:closing].partition("%25")
+    if problem := _character_problem(name) or _escape_problem(percent + zone):
+        return problem
+    address = unquote(name + percent + zone)
+    try:
+        version = ip_address(address).version
+    except ValueError:
+        return f"invalid host: {address_problem(address)}"
+    return "invalid IP-literal" if version == 4 else ""
 
 
 def malformation(text: str) -> str:
     """Return why a text is not a URL, not even a relative one, or an empty string."""
-    parts = _reason(text)
-    if not isinstance(parts, str) or parts == "empty url":
-        return ""
-    if parts == "invalid URI for request":
-        clash = ":" in text.partition("/")[0]
-        return "first path segment in URL cannot contain colon" if clash else ""
-    return parts
+    found = _reason(text.partition("#")[0], request=False)
+    return found if isinstance(found, str) else ""
 
 
 def parse(text: str) -> URL:
     """`url(text)`."""
-    parts = _reason(text)
+    message = problem(text)
+    if message is not None:
+        raise CelError(f"URL parse error during conversion from string: {message}")
+    rest, hash_sign, fragment = text.partition("#")
+    parts = _reason(rest, request=False)
     if isinstance(parts, str):
-        raise CelError(f'URL parse error during conversion from string: parse "{text}": {parts}')
-    return URL(*parts)
+        raise CelError(f"URL parse error during conversion from string: parse {quote(rest)}: {parts}")
+    scheme, host, path, query, other = parts
+    return URL(scheme, host, path, query, other + hash_sign + fragment)
 
 
 def is_url(text: str) -> bool:
     """`isURL(text)`."""
-    return not isinstance(_reason(text), str)
+    return not isinstance(_reason(text, request=True), str)
 
 
 def problem(text: str) -> str | None:
     """Return the error message of an invalid URL."""
-    parts = _reason(text)
-    return f'parse "{text}": {parts}' if isinstance(parts, str) else None
+    parts = _reason(text, request=True)
+    return f"parse {quote(text)}: {parts}" if isinstance(parts, str) else None
 
 
 def _hostname(url: URL) -> str:
