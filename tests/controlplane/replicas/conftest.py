@@ -20,11 +20,11 @@ class SharedStore:
 
     def __init__(self, kind: str, address: str) -> None:
         self.address = address
-        self._kind = kind
+        self.kind = kind
         self._name = f"store_{next(_numbers)}"
 
     def url(self, options: str = "", *, address: str = "") -> str:
-        return store_url(self._kind, [address or self.address], options, name=self._name)
+        return store_url(self.kind, [address or self.address], options, name=self._name)
 
 
 @pytest.fixture(scope="session")

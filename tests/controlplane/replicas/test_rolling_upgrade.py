@@ -29,9 +29,15 @@ from kubewright.client import load_config
 from kubewright.client.transport.http import HTTPTransport
 from kubewright.controlplane import ControlPlane
 
-from .cluster import EtcdMember, ServerProcess, etcd_binary
+from .cluster import ServerProcess
+from .conftest import SharedStore
 
-PREVIOUS = os.environ.get("KUBEWRIGHT_PREVIOUS", "d3bec7e2ec4d5df2523810144ab60be8903b3ff5")
+PREVIOUS = {
+    "etcd": "d3bec7e2ec4d5df2523810144ab60be8903b3ff5",
+    "postgresql": "230282177d2d0d84f3706e81a66af3e9405024b9",
+    "sqlite": "d3bec7e2ec4d5df2523810144ab60be8903b3ff5",
+}
+"""Commits of the previous version; on PostgreSQL the first one that can use it."""
 IS_COMPLETE = "KUBEWRIGHT_PREVIOUS" in os.environ
 """Whether the way back, and files, are tested, too."""
 ROOT = Path(__file__).parents[3]
@@ -70,18 +76,20 @@ DEFINITION: Object = {
 }
 
 
-@pytest.fixture(scope="module")
-def previous_sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the directory of the sources of the previous version."""
-    command = ["git", "-C", str(ROOT), "archive", "--format=tar", PREVIOUS, "src"]
+def extract_previous(kind: str, folder: Path) -> Path:
+    """Return the directory of the sources of the previous version; skip the test without them."""
+    commit = os.environ.get("KUBEWRIGHT_PREVIOUS", PREVIOUS[kind])
+    command = ["git", "-C", str(ROOT), "archive", "--format=tar", commit, "src"]
     try:
         archive = subprocess.run(command, check=True, capture_output=True).stdout
     except (OSError, subprocess.CalledProcessError):
-        pytest.skip(f"the commit {PREVIOUS[:12]} of the previous version is not in this clone")
-    folder = tmp_path_factory.mktemp("previous")
+        pytest.skip(f"the commit {commit[:12]} of the previous version is not in this clone")
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        tar.extractall(folder, filter="data")
-    return folder / "src"
+        tar.extractall(folder / "previous", filter="data")
+    sources = folder / "previous" / "src"
+    if not (sources / "kubewright" / "storage" / f"{kind}.py").exists():
+        pytest.skip(f"the previous version {commit[:12]} has no storage in {kind}")
+    return sources
 
 
 class Connection:
@@ -265,56 +273,51 @@ async def wait_for_leader(server: Connection, *others: str) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_replicas_of_two_versions(previous_sources: Path, tmp_path: Path) -> None:
+async def test_replicas_of_two_versions(shared_store: SharedStore, tmp_path: Path) -> None:
     """Upgrade a replica while the other one serves; with `KUBEWRIGHT_PREVIOUS`, go back."""
-    member = EtcdMember(etcd_binary(), tmp_path, 0, [(free_port(), free_port())])
-    try:
-        await member.start()
-        store = f"etcd://{member.address}/cluster"
-        server = PreviousServer(previous_sources, tmp_path, store)
-        async with AsyncExitStack() as stack:
-            plane = ControlPlane(store=store, port=0, nodes=1)
-            async with server.running() as old:
-                await old.create(DEFINITIONS, DEFINITION)
-                await write_objects(old, "one")
-                first = await leader(old)
-                await stack.enter_async_context(plane)
-                new = await stack.enter_async_context(Connection(server.kubeconfig, plane.url))
-                if first:  # versions before 0.1 have no leader election
-                    assert await leader(new) == first, "the new replica waits for the leader"
-                await write_objects(new, "two")
-                await check_equal_objects(old, new)
-                await check_writes(old, new)
-                version = (await new.get(f"{DEFAULT}/configmaps"))["metadata"]["resourceVersion"]
-                await old.create(f"{DEFAULT}/configmaps", {"metadata": {"name": "later"}})
-                query = f"?watch=1&timeoutSeconds=1&resourceVersion={version}"
-                _, events = await new.send("GET", f"{DEFAULT}/configmaps{query}")
-                assert [json.loads(line)["object"]["metadata"]["name"] for line in events.splitlines()] == [
-                    "later"
-                ]
-            # The previous version has stopped: this one continues the controllers.
-            await wait_for_leader(new, first)
-            second = await leader(new)
-            await write_objects(new, "three")
-            if not IS_COMPLETE:
-                return
-            # Back to the previous version, which reads what this one has written.
-            async with server.running() as old:
-                await check_equal_objects(old, new)
-                await check_writes(old, new)
-                await stack.aclose()
-                if first:
-                    await wait_for_leader(old, second)
-                await write_objects(old, "four")
-    finally:
-        member.kill()
+    store = shared_store.url()
+    server = PreviousServer(extract_previous(shared_store.kind, tmp_path), tmp_path, store)
+    async with AsyncExitStack() as stack:
+        plane = ControlPlane(store=store, port=0, nodes=1)
+        async with server.running() as old:
+            await old.create(DEFINITIONS, DEFINITION)
+            await write_objects(old, "one")
+            first = await leader(old)
+            await stack.enter_async_context(plane)
+            new = await stack.enter_async_context(Connection(server.kubeconfig, plane.url))
+            if first:  # versions before 0.1 have no leader election
+                assert await leader(new) == first, "the new replica waits for the leader"
+            await write_objects(new, "two")
+            await check_equal_objects(old, new)
+            await check_writes(old, new)
+            version = (await new.get(f"{DEFAULT}/configmaps"))["metadata"]["resourceVersion"]
+            await old.create(f"{DEFAULT}/configmaps", {"metadata": {"name": "later"}})
+            query = f"?watch=1&timeoutSeconds=1&resourceVersion={version}"
+            _, events = await new.send("GET", f"{DEFAULT}/configmaps{query}")
+            assert [json.loads(line)["object"]["metadata"]["name"] for line in events.splitlines()] == [
+                "later"
+            ]
+        # The previous version has stopped: this one continues the controllers.
+        await wait_for_leader(new, first)
+        second = await leader(new)
+        await write_objects(new, "three")
+        if not IS_COMPLETE:
+            return
+        # Back to the previous version, which reads what this one has written.
+        async with server.running() as old:
+            await check_equal_objects(old, new)
+            await check_writes(old, new)
+            await stack.aclose()
+            if first:
+                await wait_for_leader(old, second)
+            await write_objects(old, "four")
 
 
 @pytest.mark.skipif(not IS_COMPLETE, reason="set KUBEWRIGHT_PREVIOUS=COMMIT to run it, about 30 s")
-async def test_a_file_of_the_previous_version(previous_sources: Path, tmp_path: Path) -> None:
+async def test_a_file_of_the_previous_version(tmp_path: Path) -> None:
     """A SQLite file is opened by this version, and by the previous one afterwards."""
     store = f"sqlite:{tmp_path / 'cluster.db'}"
-    server = PreviousServer(previous_sources, tmp_path, store)
+    server = PreviousServer(extract_previous("sqlite", tmp_path), tmp_path, store)
     async with server.running() as old:
         await old.create(DEFINITIONS, DEFINITION)
         await write_objects(old, "one")
