@@ -165,25 +165,40 @@ class PostgreSQLServer:
         if self.process is not None:
             self.send(signal.SIGCONT)
             self.process.send_signal(signal.SIGQUIT)
-            self.process.wait()
+            while self.process.poll() is None:
+                try:
+                    self.process.wait(0.5)
+                except subprocess.TimeoutExpired:
+                    # A process for a connection that was accepted meanwhile receives no signal: it waits for
+                    # the first message of its client, for a minute.
+                    self._send_to_children(signal.SIGKILL)
             self.process = None
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to all processes of the server: first to the one that starts the others."""
         assert self.process is not None
         self.process.send_signal(number)
-        for each in _children(self.process.pid):
+        self._send_to_children(number)
+
+    def _send_to_children(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        for each in self.children():
             try:
                 os.kill(each, number)
             except ProcessLookupError:
                 pass
+
+    def children(self) -> list[int]:
+        """Processes of the server except the first."""
+        assert self.process is not None
+        return _children(self.process.pid)
 
     def cpu(self) -> float:
         """CPU seconds of all processes of the server so far."""
         assert self.process is not None
         # Of processes that have ended, the first process has the time.
         total = sum(map(int, _stat(self.process.pid)[11:15]))
-        for each in _children(self.process.pid):
+        for each in self.children():
             total += sum(map(int, _stat(each)[11:13]))
         return total / os.sysconf("SC_CLK_TCK")
 

@@ -165,6 +165,38 @@ async def test_connections_that_are_cut_are_replaced(
         assert [event.key for event in await take(watch, 3)] == ["/0", "/1", "/2"]
 
 
+async def test_connecting_may_take_longer_than_a_request(
+    postgresql_server: PostgreSQLServer, proxy: FaultProxy
+) -> None:
+    """Otherwise, all connections to a busy server would be given up before they can be used."""
+    proxy.connect_delay = 3.0
+    async with open_storage(postgresql_server.url("busy", "timeout=2", address=proxy.address)) as store:
+        proxy.cut()
+        proxy.restore()
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    await store.create("/k", b"v")
+                    break
+                except StorageError:
+                    continue
+
+
+async def test_cancelled_lists_do_not_cost_a_connection(postgresql_server: PostgreSQLServer) -> None:
+    async with open_storage(postgresql_server.url("cancelled")) as store:
+        assert isinstance(store, PostgreSQLStorage)
+        await store.list("/")
+        connections = list(store._connections._idle)
+        listing = asyncio.create_task(store.list("/"))
+        while not store._connections._used:
+            await asyncio.sleep(0)
+        listing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await listing
+        await asyncio.gather(*store._cancelled)
+        assert not any(connection.is_closed() for connection in connections)
+
+
 async def test_unreachable_client_does_not_keep_its_locks(
     postgresql_server: PostgreSQLServer, proxy: FaultProxy
 ) -> None:
@@ -291,6 +323,28 @@ async def test_slow_reader_of_a_watch_receives_every_event(
         assert watch.pending
         assert [event.revision for event in await take(watch, 100)] == list(range(1, 101))
         assert await watch.progress() == 100
+
+
+async def test_server_is_killed_while_clients_connect(own_server: PostgreSQLServer) -> None:
+    """PostgreSQL itself would wait until a client that is too late has sent its first message."""
+    own_server.kill()
+    signal, settings = (own_server.data / name for name in ("standby.signal", "postgresql.auto.conf"))
+    signal.touch()
+    own_server.own(signal)
+    settings.write_text("hot_standby = off\nauthentication_timeout = 600\n")  # It rejects all connections.
+    own_server.start()
+    processes = len(own_server.children())
+    _, writer = await asyncio.open_connection("127.0.0.1", own_server.port)
+    try:
+        async with asyncio.timeout(60):
+            while len(own_server.children()) == processes:
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(own_server.kill)
+    finally:
+        writer.close()
+        signal.unlink()
+        settings.write_text("")
+        restart(own_server)
 
 
 async def test_errors_of_connecting(

@@ -99,6 +99,8 @@ class PostgreSQLStorage(Storage):
         """Lists in progress; connections are left to writes, to reads of keys and to watches."""
         self._counts: dict[tuple[str, str, int], int] = {}
         """Numbers of keys after the pages that were read last: last key, end of the range, revision."""
+        self._cancelled: set[asyncio.Task[Sequence[Any]]] = set()
+        """Statements of requests that were cancelled."""
         self._expiry_due = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -118,6 +120,7 @@ class PostgreSQLStorage(Storage):
             await self._connections.run(
                 lambda connection: prepare_schema(connection, self._statements, self.options.where),
                 repeat=True,
+                first=True,
             )
             await self.revision()
         except BaseException:
@@ -137,6 +140,7 @@ class PostgreSQLStorage(Storage):
         for batches in (self._writer, self._reader):
             if batches is not None:
                 await batches
+        await asyncio.gather(*self._cancelled, return_exceptions=True)
         await self._connections.close()
 
     async def size(self) -> int:
@@ -193,7 +197,7 @@ class PostgreSQLStorage(Storage):
             arguments = (low, high, omitted, wanted) + ((revision,) if revision else ())
             statement = self._statements.list_at if revision else self._statements.list
             async with self._lists:
-                rows = await self._connections.fetch(statement, *arguments)
+                rows = await self._fetch(statement, *arguments)
             current, compacted, key = rows[0][0], rows[0][1], rows[0][2]
             self._notifier.advance(current)
             if revision > current:
@@ -209,6 +213,24 @@ class PostgreSQLStorage(Storage):
                 left = await self._count(start, items, high, revision)
                 return Page(items, revision, left > 0, left)
             low = omitted = items[-1].key
+
+    async def _fetch(self, statement: str, *arguments: object) -> Sequence[Any]:
+        """Return the rows of a statement, which continues if the request is cancelled.
+
+        A statement that is cancelled would cost the connection, and a new one costs more than its rest.
+        """
+        fetching = asyncio.create_task(self._connections.fetch(statement, *arguments))
+        try:
+            return await asyncio.shield(fetching)
+        except asyncio.CancelledError:
+            self._cancelled.add(fetching)
+            fetching.add_done_callback(self._forget)
+            raise
+
+    def _forget(self, fetching: asyncio.Task[Sequence[Any]]) -> None:
+        self._cancelled.discard(fetching)
+        if not fetching.cancelled():
+            fetching.exception()
 
     async def _count(self, start: str | None, items: Sequence[KeyValue], high: str, revision: int) -> int:
         """Return the number of keys after a page. It is known if the previous page was read here."""

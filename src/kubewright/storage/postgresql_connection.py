@@ -3,6 +3,10 @@
 A request runs on an idle connection, or on a new one up to a limit. Reads are repeated on another connection
 until the timeout; a write only if it was certainly not applied: because it was not sent, or because the
 server has reported an error. A connection whose state is not known is closed.
+
+Opening a connection is not part of a request: it continues after the timeout of the request that needed it,
+and another request uses the connection. Otherwise a server that is so busy that connecting takes longer than
+a request may would never serve one again: every attempt would begin anew, and add to its load.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import math
 import random
 import ssl
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
@@ -49,6 +54,9 @@ _ENDED = ("08", "25P03", "25P04", "57P")
 """Errors after which the connection is closed: connection exception, timeout of a transaction, shutdown,
 perhaps after the commit."""
 
+_CONNECT_TIMEOUTS = 4
+"""Maximum time to open a connection, in timeouts of a request."""
+
 _Result = TypeVar("_Result")
 
 
@@ -76,6 +84,12 @@ class PostgreSQLConnections:
         self.asyncpg: Any = None
         self._idle: list[Any] = []
         self._used: set[Any] = set()
+        self._attempts: set[asyncio.Task[None]] = set()
+        """Connections that are being opened."""
+        self._waiting: deque[asyncio.Future[Any]] = deque()
+        """Requests that wait for one of these."""
+        self._responded = 0.0
+        """Time of the last response."""
         self._slots = asyncio.Semaphore(options.connections)
         self._is_open = False
 
@@ -87,6 +101,9 @@ class PostgreSQLConnections:
     async def close(self) -> None:
         """Close all connections."""
         self._is_open = False
+        for attempt in self._attempts:
+            attempt.cancel()
+        await asyncio.gather(*self._attempts, return_exceptions=True)
         idle, self._idle = self._idle, []
         for connection in self._used:
             connection.terminate()
@@ -107,35 +124,50 @@ class PostgreSQLConnections:
         """Return the first column of the first row; `repeat`: whether the statement can be repeated."""
         return await self.run(lambda connection: connection.fetchval(statement, *arguments), repeat=repeat)
 
-    async def run(self, request: Callable[[Any], Awaitable[_Result]], *, repeat: bool) -> _Result:
-        """Call a function with a connection; `repeat`: whether it can be called twice."""
-        deadline = time.monotonic() + self.options.timeout
+    async def run(
+        self, request: Callable[[Any], Awaitable[_Result]], *, repeat: bool, first: bool = False
+    ) -> _Result:
+        """Call a function with a connection; `repeat`: whether it can be called twice.
+
+        The `first` request waits for the first connection as long as it may take.
+        """
+        deadline = limit = time.monotonic() + self.options.timeout
+        if first:
+            limit += self.options.timeout * (_CONNECT_TIMEOUTS - 1)
         failures = 0
         reason: Exception | None = None
         while True:
             sent = False
             try:
-                async with asyncio.timeout(deadline - time.monotonic()), self._slots:
+                async with asyncio.timeout(limit - time.monotonic()), self._slots:
                     connection = await self._take()
+                    begun = time.monotonic()
+                    if limit - begun < self.options.timeout / 4:
+                        # There was no connection for long. This one serves the next request.
+                        self._give_back(connection)
+                        raise TimeoutError
                     sent = True
                     result = await request(connection)
+                self._responded = time.monotonic()
                 self._give_back(connection)
                 return result
             except Exception as error:
                 if sent and self._is_rejection(error):
+                    self._responded = time.monotonic()
                     self._give_back(connection)
                     raise self.explain(error, sent=False) from error
                 if sent:
                     self._discard(connection)
                     if isinstance(error, TimeoutError):
-                        self.discard_idle()
+                        self.discard_idle(begun)
                     if not repeat:
                         raise self.explain(error, sent=True) from error
                 if reason is None or not isinstance(error, TimeoutError):
                     reason = error  # More useful than that the last of several attempts has timed out.
                 failures += 1
                 pause = backoff(failures)
-                if not self._is_transient(error) or time.monotonic() + pause >= deadline:
+                end = limit if isinstance(error, TimeoutError) else deadline
+                if not self._is_transient(error) or time.monotonic() + pause >= end:
                     raise self.explain(reason, sent=False) from error
             except BaseException:
                 if sent:
@@ -151,45 +183,91 @@ class PostgreSQLConnections:
             if not connection.is_closed():
                 break
         else:
-            connection = await self.connect()
+            connection = await self._wait_for_connection()
         self._used.add(connection)
         return connection
 
+    async def _wait_for_connection(self) -> Any:
+        """Open a connection, and return it or another one that is available earlier."""
+        waiter: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        if len(self._attempts) < self.options.connections:
+            attempt = asyncio.create_task(self._open_for(waiter), name="postgresql connect")
+            self._attempts.add(attempt)
+            attempt.add_done_callback(self._attempts.discard)
+        try:
+            return await waiter
+        except BaseException:
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                self._offer(waiter.result())
+            raise
+        finally:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+
+    async def _open_for(self, waiter: asyncio.Future[Any]) -> None:
+        try:
+            connection = await self.connect()
+        except Exception as error:
+            # Instead of a request that has timed out, another one tries again.
+            for each in (waiter, *self._waiting):
+                if not each.done():
+                    each.set_exception(error)
+                    break
+        else:
+            self._offer(connection)
+
+    def _offer(self, connection: Any) -> None:
+        """Let the next request that waits have a connection, or a later one."""
+        while self._waiting and not connection.is_closed():
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(connection)
+                return
+        if self._is_open and len(self._idle) + len(self._used) < self.options.connections:
+            self._idle.append(connection)
+        else:
+            connection.terminate()
+
     def _give_back(self, connection: Any) -> None:
         self._used.discard(connection)
-        if not self._is_open:
-            connection.terminate()
-        elif not connection.is_closed():
-            self._idle.append(connection)
+        if not connection.is_closed():
+            self._offer(connection)
 
     def _discard(self, connection: Any) -> None:
         self._used.discard(connection)
         connection.terminate()
 
-    def discard_idle(self) -> None:
-        """Close idle connections: one has timed out, and the server may be unreachable through all."""
-        idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.terminate()
+    def discard_idle(self, since: float) -> None:
+        """Close idle connections if there was no response since a request that has timed out was sent.
+
+        The server may be unreachable through all of them. If it has responded, it is only slow.
+        """
+        if self._responded < since:
+            idle, self._idle = self._idle, []
+            for connection in idle:
+                connection.terminate()
 
     async def connect(self) -> Any:
         """Open a connection to the server that accepts writes; the caller closes it."""
-        connection = await self.asyncpg.connect(**self.options.arguments())
-        try:
-            version = connection.get_server_version()
-            if (version.major, version.minor) < MINIMUM_VERSION:
-                raise StorageError(
-                    f"PostgreSQL at {self.options.where} has version {version.major}.{version.minor}; "
-                    f"{MINIMUM_VERSION[0]} or newer is needed"
+        timeout = self.options.timeout
+        limit = timeout * _CONNECT_TIMEOUTS
+        async with asyncio.timeout(limit):
+            connection = await self.asyncpg.connect(**self.options.arguments() | {"timeout": limit})
+            try:
+                version = connection.get_server_version()
+                if (version.major, version.minor) < MINIMUM_VERSION:
+                    raise StorageError(
+                        f"PostgreSQL at {self.options.where} has version {version.major}.{version.minor}; "
+                        f"{MINIMUM_VERSION[0]} or newer is needed"
+                    )
+                settings = _SESSION.format(
+                    timeout=max(100, int(timeout * 900)), seconds=max(1, math.ceil(timeout))
                 )
-            timeout = self.options.timeout
-            settings = _SESSION.format(
-                timeout=max(100, int(timeout * 900)), seconds=max(1, math.ceil(timeout))
-            )
-            await connection.execute(settings, timeout=timeout)
-        except BaseException:
-            connection.terminate()
-            raise
+                await connection.execute(settings)
+            except BaseException:
+                connection.terminate()
+                raise
         return connection
 
     def _is_rejection(self, error: Exception) -> bool:

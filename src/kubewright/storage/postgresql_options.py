@@ -50,7 +50,7 @@ class PostgreSQLOptions:
     sslkey: str | None = None
     """File with the key of the client certificate."""
     timeout: float = 5.0
-    """Timeout of a request with all its retries, in seconds."""
+    """Timeout of a request with all its retries, in seconds; connecting may take four times as long."""
     compact_every: float = 300.0
     """Seconds between compactions, the minimum age of compacted history; 0 disables them."""
     connections: int = 6

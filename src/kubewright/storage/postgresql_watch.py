@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -79,7 +80,7 @@ class ChangeNotifier:
             except Exception as error:
                 logger.debug("PostgreSQL notifications interrupted", extra={"error": repr(error)})
                 if isinstance(error, TimeoutError):
-                    self.connections.discard_idle()
+                    self.connections.discard_idle(time.monotonic() - self.connections.options.timeout)
             self._set_connected(False)
             failures += 1
             await asyncio.sleep(backoff(failures))

@@ -27,7 +27,7 @@ from bench import Unavailable
 from bench._ports import unused_port
 from bench._postgresql import PostgreSQLServer
 
-START_TIMEOUT = 90
+START_TIMEOUT = 300
 
 
 def etcd_binary() -> Path:
@@ -71,6 +71,8 @@ class FaultProxy:
         self._is_cut = False
         self.delay = 0.0
         """Seconds before every chunk is forwarded."""
+        self.connect_delay = 0.0
+        """Seconds before anything of a new connection is forwarded."""
         self.requests, self.responses = asyncio.Event(), asyncio.Event()
         self._server: asyncio.Server
         self.address = ""
@@ -120,6 +122,7 @@ class FaultProxy:
             writer.transport.abort()
             return
         try:
+            await asyncio.sleep(self.connect_delay)
             to_reader, to_writer = await asyncio.open_connection(*self._target)
         except OSError:
             writer.transport.abort()

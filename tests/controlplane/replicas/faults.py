@@ -51,7 +51,8 @@ class FaultInjector:
 
     @asynccontextmanager
     async def _killed(self, process: ServerProcess | Database) -> AsyncIterator[None]:
-        process.kill()
+        # In a thread: a server that is stopped may wait for a message that a proxy has to forward.
+        await asyncio.to_thread(process.kill)
         yield
         await process.start()
 

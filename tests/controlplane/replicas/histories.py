@@ -31,8 +31,11 @@ CLIENTS, OPERATIONS, WATCHES = 4, 14, 2
 VALUE = re.compile(rb"h\d+x\d+\.\d+")
 """Values of objects in their stored form."""
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=2.0)
-SILENCE = 0.7
-"""Seconds without an event after which a watch resumes at another replica."""
+SILENCE, MAX_SILENCE = 0.7, 5.0
+"""Seconds without an event after which a watch resumes at another replica; doubled while there is none.
+
+Each of them costs a TLS handshake: on a busy machine, short ones would leave no time for anything else.
+"""
 OUTCOMES: dict[tuple[int, str], Outcome] = {
     (404, "NotFound"): "not_found",
     (409, "AlreadyExists"): "exists",
@@ -294,12 +297,13 @@ class History:
     async def _watch(self, revision: int, stream: WatchStream) -> None:
         """Receive events until the last, from one replica after the other."""
         replica = self._any_replica()
+        silence = SILENCE
         while True:
             path = f"{self._selection()}&watch=1&allowWatchBookmarks=true&resourceVersion={revision}"
             limit = self.rng.randrange(3, 12)
             try:
                 async with self.cluster.session.get(
-                    replica.url + path, timeout=aiohttp.ClientTimeout(sock_connect=1, sock_read=SILENCE)
+                    replica.url + path, timeout=aiohttp.ClientTimeout(sock_connect=silence, sock_read=silence)
                 ) as response:
                     if response.status == 200:
                         self.counts["streams"] += 1
@@ -313,6 +317,7 @@ class History:
                             if event["type"] == "BOOKMARK":
                                 continue
                             stream.events.append((revision, event["type"], metadata["name"]))
+                            silence = SILENCE
                             if metadata["name"] == f"{self.name}-end":
                                 return
                             limit -= 1
@@ -323,6 +328,7 @@ class History:
                         revision = await self._stream_failed(status, revision, stream)
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
                 pass
+            silence = min(2 * silence, MAX_SILENCE)
             replica = self.rng.choice([each for each in self.cluster.replicas if each is not replica])
             await asyncio.sleep(0.01)
 
