@@ -60,12 +60,15 @@ _decode_metadata = msgspec.json.Decoder(_Metadata).decode
 SLICE = 64
 """Objects that are decoded or encoded before other tasks of the event loop run: about 1.5 ms of a Table."""
 
-SLICE_BYTES = 128 * 1024
+SLICE_BYTES = 32 * 1024
 """Stored bytes of such objects; more if a single object is longer."""
 
 
 _JOIN_SLICE = 250
 """Stored objects of a list that are joined before other tasks run: about 0.5 ms."""
+
+_CUT_SLICE_BYTES = 128 * 1024
+"""Stored bytes of objects whose metadata is cut out before other tasks run: about 1 ms."""
 
 _CHECK_SLICE = 2_000
 """Stored objects of a list that are checked before other tasks run: about 0.5 ms."""
@@ -300,7 +303,7 @@ class Representation:
     async def _join_metadata(self, items: Sequence[KeyValue], metadata: Object) -> Pieces | None:
         """Return a list of the metadata of stored objects; `None` if some objects have to be decoded."""
         pieces: Pieces = []
-        for part in in_slices(items, _JOIN_SLICE):
+        for part in in_slices(items, _JOIN_SLICE, _CUT_SLICE_BYTES):
             if pieces:
                 await asyncio.sleep(0)
             spliced = [self.splice(item.value, item.mod_revision) for item in part]
@@ -440,14 +443,16 @@ class Representation:
         return self._table is not None
 
 
-def in_slices(items: Sequence[KeyValue], limit: int) -> Iterator[Sequence[KeyValue]]:
-    """Yield consecutive items: at most `limit`, and at most `SLICE_BYTES` of values, at least one."""
+def in_slices(
+    items: Sequence[KeyValue], limit: int, limit_bytes: int = SLICE_BYTES
+) -> Iterator[Sequence[KeyValue]]:
+    """Yield consecutive items: at most `limit`, and at most `limit_bytes` of values, at least one."""
     at = 0
     while at < len(items):
         part = items[at : at + limit]
-        if sum(map(len, map(_value_of, part))) > SLICE_BYTES:
+        if sum(map(len, map(_value_of, part))) > limit_bytes:
             sizes = accumulate(map(len, map(_value_of, part)))
-            part = part[: max(sum(size <= SLICE_BYTES for size in sizes), 1)]
+            part = part[: max(sum(size <= limit_bytes for size in sizes), 1)]
         yield part
         at += len(part)
 
