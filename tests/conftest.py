@@ -7,10 +7,12 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests import waiting
 from tests.ports import reserve_ports
 
 from kubewright.client import ClusterConfig
@@ -56,6 +58,12 @@ def reserved_port() -> Iterator[int]:
     """A port of 127.0.0.1 that no other process takes before the server of the test listens on it."""
     with reserve_ports(1) as (port,):
         yield port
+
+
+@pytest.fixture
+def eventually() -> Callable[..., Awaitable[Any]]:
+    """Call a function until it returns a true value; see `tests.waiting`."""
+    return waiting.eventually
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from typing import Any
 
 from h2.config import H2Configuration
@@ -21,13 +20,6 @@ from h2.events import (
 from h2.settings import SettingCodes, Settings
 
 from .test_http import context
-
-
-async def eventually(condition: Callable[[], object]) -> None:
-    """Wait until a condition is true."""
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 class Reply:

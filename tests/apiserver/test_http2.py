@@ -23,12 +23,13 @@ from hyperframe.frame import (
     SettingsFrame,
     WindowUpdateFrame,
 )
+from tests.waiting import eventually
 
 from kubewright.apiserver import HTTPResponse, serve
 from kubewright.apiserver.http import http2
 from kubewright.apiserver.http.http2 import LiteralEncoder
 
-from .http2_client import HTTP2Client, eventually
+from .http2_client import HTTP2Client
 from .test_http import context
 
 BASE = "/apis/example.com/v1/namespaces/default/widgets"

@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from tests.cli.in_process import kubewright
 from tests.deployment_project import ShopProject, make_project
 from tests.helm_renderer import render_chart
 from tests.ports import reserve_ports
+from tests.waiting import eventually
 
 from kubewright.api import ObjectMeta, Unstructured
 from kubewright.api.apply_order import in_apply_order
@@ -151,12 +152,6 @@ async def running_manager(
     assert process.returncode == 0, log.read_text()
     denied = [line for line in log.read_text().splitlines() if "forbidden" in line.lower()]
     assert denied == []
-
-
-async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(60):
-        while not await condition():
-            await asyncio.sleep(0.1)
 
 
 async def install(project: ShopProject, client: Client) -> Manifest:

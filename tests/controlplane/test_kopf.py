@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import kubernetes_asyncio
 import kubernetes_asyncio.client
 import kubernetes_asyncio.config
 import pytest
+from tests.waiting import eventually
 
 from kubewright.apiserver.http.tls import CertificateAuthority
 
@@ -97,13 +98,6 @@ class Examples:
 @pytest.fixture
 def examples(client: Any) -> Examples:
     return Examples(client)
-
-
-async def eventually(look: Callable[[], Awaitable[Any]]) -> Any:
-    async with asyncio.timeout(60):
-        while not (found := await look()):
-            await asyncio.sleep(0.02)
-    return found
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -109,20 +109,3 @@ async def browser(client: Client) -> AsyncIterator[Browser]:
     cluster = ClusterName(server="https://127.0.0.1:6443", context="test")
     async with browse(Dashboard(client, cluster=cluster)) as made:
         yield made
-
-
-@pytest.fixture
-def eventually() -> Callable[..., Any]:
-    """Wait until a condition, synchronous or async, holds, and return its value."""
-
-    async def until(condition: Callable[[], Any], timeout: float = 60.0) -> Any:
-        async with asyncio.timeout(timeout):
-            while True:
-                result = condition()
-                if asyncio.iscoroutine(result):
-                    result = await result
-                if result:
-                    return result
-                await asyncio.sleep(0.01)
-
-    return until

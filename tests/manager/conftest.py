@@ -64,20 +64,3 @@ def running() -> Callable[..., Any]:
             await task
 
     return run
-
-
-@pytest.fixture
-def eventually() -> Callable[..., Any]:
-    """Wait until a condition, synchronous or async, holds."""
-
-    async def until(condition: Callable[[], Any], timeout: float = 60.0) -> Any:
-        async with asyncio.timeout(timeout):
-            while True:
-                result = condition()
-                if asyncio.iscoroutine(result):
-                    result = await result
-                if result:
-                    return result
-                await asyncio.sleep(0.01)
-
-    return until

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
+from tests.waiting import eventually
 
 from kubewright.api import CustomResource, ObjectMeta, Spec, Status, resource
 from kubewright.apiserver.in_process import InProcessTransport
@@ -51,12 +52,6 @@ def make_operator() -> Operator:
 
 def crate(name: str, size: int) -> Crate:
     return Crate(metadata=ObjectMeta(name=name, namespace="default"), spec=CrateSpec(size=size))
-
-
-async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(60):
-        while not await condition():
-            await asyncio.sleep(0.01)
 
 
 async def is_reconciled(client: Client, name: str, size: int) -> bool:

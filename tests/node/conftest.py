@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,27 +30,3 @@ def kubelets() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="kw-", dir="/tmp"))
     yield path
     shutil.rmtree(path, ignore_errors=True)
-
-
-Check = Callable[[], Awaitable[Any] | Any]
-
-
-@pytest.fixture
-def eventually() -> Callable[..., Awaitable[Any]]:
-    """Call a function, plain or async, until it returns something true; return that."""
-
-    async def wait(check: Check, timeout: float = 120.0) -> Any:
-        found: Any = None
-        try:
-            async with asyncio.timeout(timeout):
-                while True:
-                    found = check()
-                    if asyncio.iscoroutine(found):
-                        found = await found
-                    if found:
-                        return found
-                    await asyncio.sleep(0.02)
-        except TimeoutError:
-            raise AssertionError(f"still {found!r} after {timeout} s") from None
-
-    return wait

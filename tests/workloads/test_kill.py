@@ -7,7 +7,8 @@ import signal
 from pathlib import Path
 
 from tests.controlplane.conftest import start_up
-from tests.workloads.controllers.conftest import eventually, manifest, template
+from tests.waiting import eventually
+from tests.workloads.controllers.conftest import manifest, template
 
 from kubewright.api.apps.v1 import Deployment, ReplicaSet
 from kubewright.api.core.v1 import Pod

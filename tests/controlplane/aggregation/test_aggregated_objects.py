@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from tests.controlplane.aggregation.toy_server import GROUP, SERVICES, until
 from tests.controlplane.path_client import PathClient
+from tests.waiting import eventually
 
 from kubewright.api.errors import NotFound
 from kubewright.apiserver.http.server import HTTPServer
@@ -41,12 +40,6 @@ async def create(
     }
     api_version, kind = kinds[path.rpartition("/")[2]]
     return await client.create(path, {"apiVersion": api_version, "kind": kind, "metadata": metadata})
-
-
-async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(60):
-        while not await condition():
-            await asyncio.sleep(0.01)
 
 
 async def is_deleted(client: PathClient, path: str) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from tests.waiting import eventually
 
 from kubewright.api.core.v1 import Node, Service
 from kubewright.client import Client, patches
@@ -35,17 +36,6 @@ class Cluster:
         self.client = client
         self.workloads = workloads
         self.cloud = cloud
-
-    async def eventually(self, check: Callable[[], Any], timeout: float = 60.0) -> Any:
-        """Call a function, plain or async, until it returns something true; return that."""
-        async with asyncio.timeout(timeout):
-            while True:
-                found = check()
-                if asyncio.iscoroutine(found):
-                    found = await found
-                if found:
-                    return found
-                await asyncio.sleep(0.05)
 
     async def events(self, name: str) -> list[str]:
         """Return the reasons of the events about an object, in order."""
@@ -106,7 +96,7 @@ class Cluster:
         async def check() -> str:
             return ",".join(addresses(await self.service(name)))
 
-        found: str = await self.eventually(check, timeout=600)
+        found: str = await eventually(check, timeout=600)
         return found
 
     async def balancer(self, name: str) -> LoadBalancer | None:

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.waiting import eventually
 
 from kubewright.api.core.v1 import Node, NodeAddress
 from kubewright.api.meta import ObjectMeta
@@ -28,7 +29,7 @@ async def initialized(cluster: Any, name: str) -> Node:
         tainted = any("uninitialized" in (taint.key or "") for taint in node.spec.taints or ())
         return None if tainted else node
 
-    found: Node = await cluster.eventually(check)
+    found: Node = await eventually(check)
     await asyncio.sleep(0.2)
     fresh: Node = await cluster.client.get(Node, found.name)
     return fresh
@@ -117,12 +118,12 @@ async def test_shut_down_and_terminated_instances(cluster: Any, uninitialized: d
 
     for name in ("n1", "n2"):
         await cluster.set_node_status(name, {"conditions": [{"type": "Ready", "status": "Unknown"}]})
-    await cluster.eventually(lambda: has_shutdown_taint(cluster))
+    await eventually(lambda: has_shutdown_taint(cluster))
 
     async def deleted() -> bool:
         return await cluster.client.get_or_none(Node, "n2") is None
 
-    await cluster.eventually(deleted)
+    await eventually(deleted)
     text = "Deleting node n2 because it does not exist in the cloud provider"
     assert ("DeletingNode", text) in await cluster.messages("n2")
 
@@ -132,7 +133,7 @@ async def test_shut_down_and_terminated_instances(cluster: Any, uninitialized: d
     async def untainted() -> bool:
         return not await has_shutdown_taint(cluster)
 
-    await cluster.eventually(untainted)
+    await eventually(untainted)
     # A node that is not ready is checked again later, and errors of the cloud do not delete it.
     await cluster.set_node_status("n1", {"conditions": [{"type": "Ready", "status": "False"}]})
     await asyncio.sleep(7)
@@ -162,8 +163,8 @@ async def test_routes_follow_nodes(cluster: Any, uninitialized: dict[str, str]) 
     def destinations() -> list[str]:
         return sorted(route.destination_cidr for route in routes.by_name.values())
 
-    await cluster.eventually(lambda: destinations() == ["10.244.1.0/24", "192.168.0.0/24"])
-    await cluster.eventually(lambda: condition(cluster, "n1", "False", "RouteCreated"))
+    await eventually(lambda: destinations() == ["10.244.1.0/24", "192.168.0.0/24"])
+    await eventually(lambda: condition(cluster, "n1", "False", "RouteCreated"))
     # A route that another client deletes is created again, and a changed address replaces the route.
     del routes.by_name[next(name for name in routes.by_name if "10.244.1" in name)]
     await asyncio.sleep(11)
@@ -175,14 +176,14 @@ async def test_routes_follow_nodes(cluster: Any, uninitialized: dict[str, str]) 
 
     routes.errors.append(ConnectionError("quota exceeded"))
     await cluster.create_node("n2", spec={"podCIDRs": ["10.244.2.0/24"], "podCIDR": "10.244.2.0/24"})
-    await cluster.eventually(lambda: condition(cluster, "n2", "True", "NoRouteCreated"))
+    await eventually(lambda: condition(cluster, "n2", "True", "NoRouteCreated"))
     ((reason, message),) = [one for one in await cluster.messages("n2") if one[0] == "FailedToCreateRoute"]
     assert reason
     assert "10.244.2.0/24 for node n2 after" in message
     assert message.endswith(": quota exceeded")
-    await cluster.eventually(lambda: condition(cluster, "n2", "False", "RouteCreated"))
+    await eventually(lambda: condition(cluster, "n2", "False", "RouteCreated"))
     await cluster.client.delete(Node, "n1")
-    await cluster.eventually(lambda: destinations() == ["10.244.2.0/24", "192.168.0.0/24"])
+    await eventually(lambda: destinations() == ["10.244.2.0/24", "192.168.0.0/24"])
 
 
 async def condition(cluster: Any, name: str, status: str, reason: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -99,17 +99,6 @@ class Cluster:
         ]
         about.sort(key=lambda each: each["metadata"]["name"])
         return [f"{each['reason']}: {each['message']}" for each in about]
-
-
-async def eventually(
-    check: Callable[[], Awaitable[Any]], *, timeout: float = 60.0, interval: float = 0.05
-) -> Any:
-    """Call `check` until it returns a true value, and return that."""
-    async with asyncio.timeout(timeout):
-        while True:
-            if result := await check():
-                return result
-            await asyncio.sleep(interval)
 
 
 @asynccontextmanager

@@ -6,11 +6,13 @@ import asyncio
 import itertools
 from typing import Any
 
+from tests.waiting import eventually
+
 from kubewright.api.apps.v1 import ControllerRevision, DaemonSet
 from kubewright.api.core.v1 import Node, Pod
 from kubewright.client import patches
 
-from .conftest import Cluster, eventually, manifest, template
+from .conftest import Cluster, manifest, template
 
 LABELS = {"app": "agent"}
 

@@ -6,12 +6,13 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.waiting import eventually
 
 from kubewright.api.apps.v1 import Deployment, ReplicaSet
 from kubewright.api.core.v1 import Pod
 from kubewright.client import patches
 
-from .conftest import Cluster, eventually, manifest, template
+from .conftest import Cluster, manifest, template
 
 LABELS = {"app": "web"}
 REVISION = "deployment.kubernetes.io/revision"

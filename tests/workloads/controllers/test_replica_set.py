@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.waiting import eventually
+
 from kubewright.api.apps.v1 import ReplicaSet
 from kubewright.api.core.v1 import Pod, ReplicationController
 from kubewright.client import patches
 
-from .conftest import HOLD, Cluster, eventually, manifest, template
+from .conftest import HOLD, Cluster, manifest, template
 
 LABELS = {"app": "web"}
 

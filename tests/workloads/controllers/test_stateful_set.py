@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.waiting import eventually
 
 from kubewright.api.apps.v1 import (
     ControllerRevision,
@@ -18,7 +19,7 @@ from kubewright.api.core.v1 import PersistentVolumeClaim, Pod
 from kubewright.client import patches
 from kubewright.workloads.controllers.stateful_set.replicas import max_unavailable
 
-from .conftest import Cluster, eventually, manifest, template
+from .conftest import Cluster, manifest, template
 
 LABELS = {"app": "db"}
 

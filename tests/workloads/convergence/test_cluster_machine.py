@@ -25,7 +25,8 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.workloads.controllers.conftest import eventually, manifest, template
+from tests.waiting import eventually
+from tests.workloads.controllers.conftest import manifest, template
 
 from kubewright.api.apps.v1 import Deployment, ReplicaSet, StatefulSet
 from kubewright.api.batch.v1 import Job

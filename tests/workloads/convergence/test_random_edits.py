@@ -8,7 +8,8 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.workloads.controllers.conftest import eventually, manifest, template
+from tests.waiting import eventually
+from tests.workloads.controllers.conftest import manifest, template
 
 from kubewright.api.apps.v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from kubewright.api.core.v1 import Node, Pod

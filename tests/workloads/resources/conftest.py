@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.waiting import TIMEOUT, eventually
 
 from kubewright.client import Client
 from kubewright.controlplane.workload_connection import EmbeddedConnection
@@ -28,20 +29,9 @@ class Components:
         self.requests = requests
         """Writes that the server received from others than `client`."""
 
-    async def eventually(self, check: Callable[[], Any], timeout: float = 60.0) -> Any:
+    async def eventually(self, check: Callable[[], Any], timeout: float = TIMEOUT) -> Any:
         """Call an async function until it returns something true, without an exception; return that."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout
-        while True:
-            try:
-                found = await check()
-                if found or loop.time() > deadline:
-                    assert found, "timed out"
-                    return found
-            except Exception:
-                if loop.time() > deadline:
-                    raise
-            await asyncio.sleep(0.05)
+        return await eventually(check, timeout, ignore=Exception)
 
     async def events(self, namespace: str = "default") -> list[tuple[str, str]]:
         """Return reason and message of the events, in order of their creation."""

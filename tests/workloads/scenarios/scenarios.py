@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tests.workloads.controllers.conftest import eventually, template
+from tests.waiting import eventually
+from tests.workloads.controllers.conftest import template
 
 from kubewright.api.apps.v1 import Deployment, StatefulSet
 from kubewright.api.batch.v1 import Job

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.workloads.scheduler.scheduling_objects import HOSTNAME, ZONE, eventually, node_data, pod_data
+from tests.waiting import eventually
+from tests.workloads.scheduler.scheduling_objects import HOSTNAME, ZONE, node_data, pod_data
 
 from kubewright.api.core.v1 import Node, Pod
 from kubewright.api.errors import NotFound

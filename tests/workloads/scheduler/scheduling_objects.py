@@ -6,9 +6,11 @@ import asyncio
 import itertools
 import json
 import random
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
+
+from tests.waiting import eventually
 
 from kubewright.api.codec import decode
 from kubewright.api.core.v1 import Node, Pod, PodCondition
@@ -166,18 +168,6 @@ class Simulation:
     def message(self, name: str) -> str:
         """The message of the condition of a pod."""
         return self.reporter.conditions[name].message or ""
-
-
-async def eventually(check: Callable[[], Any], timeout: float = 120.0) -> Any:
-    """Wait until a function, plain or async, returns a true value; return it."""
-    async with asyncio.timeout(timeout):
-        while True:
-            result = check()
-            if asyncio.iscoroutine(result):
-                result = await result
-            if result:
-                return result
-            await asyncio.sleep(0.01)
 
 
 class ScheduledCluster:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 from prometheus_client import REGISTRY
+from tests.waiting import eventually
 
 from kubewright.api.core.v1 import Node, Pod
 from kubewright.api.errors import NotFound
 from kubewright.client import merge_patch, strategic_merge_patch
 from kubewright.workloads.scheduler import Profile
 
-from .scheduling_objects import ScheduledCluster, eventually, node_data, pod_data, start_scheduled_cluster
+from .scheduling_objects import ScheduledCluster, node_data, pod_data, start_scheduled_cluster
 
 
 async def test_pod_is_bound_with_condition_and_event() -> None:
