@@ -32,7 +32,7 @@ VALUE = re.compile(rb"h\d+x\d+\.\d+")
 """Values of objects in their stored form."""
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=2.0)
 SILENCE, MAX_SILENCE = 0.7, 5.0
-"""Seconds without an event after which a watch resumes at another replica; doubled while there is none.
+"""Seconds without an event after which a watch resumes at another replica; doubled while no event arrives.
 
 Each of them costs a TLS handshake: on a busy machine, short ones would leave no time for anything else.
 """
