@@ -22,6 +22,14 @@ from .access_options import ACCESS_SETTINGS, add_access_options, read_front_prox
 from .audit_options import add_audit_options, parse_duration, read_audit_options
 from .dashboard_options import serve_dashboard
 from .memory import enable_gc, trim_periodically
+from .up_values import (
+    check_directory,
+    check_network,
+    check_networks,
+    parse_nodes,
+    parse_runtime_config,
+    parse_webhook_urls,
+)
 from .up_workers import (
     UpCommand,
     check_workers,
@@ -35,69 +43,6 @@ if TYPE_CHECKING:
     from kubewright.controlplane import ControlPlane
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-DEFAULT_NODES = 1
-"""Simulated nodes of a control plane with controllers."""
-
-
-def _parse_nodes(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | Path:
-    if value is None:
-        return DEFAULT_NODES if ctx.params["controllers"] else 0
-    if value.isdecimal():
-        return int(value)
-    path = Path(value)
-    if not path.is_file():
-        raise click.BadParameter(f"{value!r}: expected a number of nodes, or an existing file")
-    return path
-
-
-def _parse_webhook_urls(
-    ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]
-) -> dict[str, str]:
-    found = {}
-    for text in value:
-        name, equals, url = text.partition("=")
-        if not equals or "." not in name.strip(".") or not url.startswith("https://"):
-            raise click.BadParameter(
-                f"{text!r}: expected SERVICE.NAMESPACE=URL, as in toys.default=https://127.0.0.1:8443"
-            )
-        found[name] = url
-    return found
-
-
-def _parse_runtime_config(
-    ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]
-) -> dict[str, bool]:
-    found = {}
-    for text in split_list(ctx, parameter, value):
-        key, equals, word = text.partition("=")
-        if word not in ("true", "false") and equals:
-            raise click.BadParameter(f"{text!r}: expected KEY=true or KEY=false, as in api/beta=true")
-        found[key] = word != "false"
-    return found
-
-
-def _check_network(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    from kubewright.controlplane.plane_options import parse_service_ranges
-
-    try:
-        parse_service_ranges(value)
-    except ValueError as error:
-        raise click.BadParameter(
-            f"{error}; expected a CIDR such as 10.0.0.0/24, or one of each IP family"
-        ) from None
-    return value
-
-
-def _check_networks(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    for part in value.split(","):
-        _check_network(ctx, parameter, part.strip())
-    return value
-
-
-def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
-    if value is not None and not value.absolute().parent.is_dir():
-        raise click.BadParameter(f"the directory {value.parent} of {value.name} does not exist")
-    return value
 
 
 @click.command("up", cls=UpCommand)
@@ -135,7 +80,7 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
 @click.option(
     "--kubeconfig",
     type=_FILE,
-    callback=_check_directory,
+    callback=check_directory,
     help="Administrator kubeconfig to write.  [default: ./kubeconfig, or next to the SQLite file]",
 )
 @click.option(
@@ -146,7 +91,7 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
 )
 @click.option(
     "--nodes",
-    callback=_parse_nodes,
+    callback=parse_nodes,
     metavar="N|FILE",
     help="Simulated nodes: their number, or a YAML file. With 0, as in envtest, no pod and no workload "
     "controller runs.  [default: 1, or 0 with --no-controllers]",
@@ -174,7 +119,7 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     "--load-balancer-range",
     default="203.0.113.0/24",
     show_default=True,
-    callback=_check_networks,
+    callback=check_networks,
     metavar="CIDR[,CIDR]",
     help="Addresses of LoadBalancer services, with nodes; nothing listens on them.",
 )
@@ -195,7 +140,7 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
 @click.option(
     "--ready-file",
     type=_FILE,
-    callback=_check_directory,
+    callback=check_directory,
     help="File to write the URL to when the server is ready.",
 )
 @click.option(
@@ -219,7 +164,7 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
 @click.option(
     "--runtime-config",
     multiple=True,
-    callback=_parse_runtime_config,
+    callback=parse_runtime_config,
     metavar="KEY=BOOL,...",
     help="Built-in API versions to serve, as in api/beta=true,apps/v1=false.",
 )
@@ -227,7 +172,7 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     "--service-cluster-ip-range",
     default="10.0.0.0/24",
     show_default=True,
-    callback=_check_network,
+    callback=check_network,
     help="CIDR of cluster IPs; for dual-stack services one of each IP family, as A,B.",
 )
 @add_access_options
@@ -257,7 +202,7 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
 @click.option(
     "--webhook-resolve",
     multiple=True,
-    callback=_parse_webhook_urls,
+    callback=parse_webhook_urls,
     metavar="SVC.NS=URL",
     help="URL of a Service that webhooks or APIServices refer to; can be repeated.",
 )
