@@ -11,7 +11,7 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -363,8 +363,13 @@ SCENARIOS = (
 )
 
 
-async def run_scenario(client: Client, scenario: Scenario) -> dict[str, Any]:
-    """Create the objects and return the results; delete everything afterwards."""
+async def run_scenario(
+    client: Client, scenario: Scenario, *, preempted: Collection[str] = ()
+) -> dict[str, Any]:
+    """Create the objects and return the results; delete everything afterwards.
+
+    `preempted`: pods whose preemption is waited for. It is reported after the decision about its cause.
+    """
     results: dict[str, Any] = {}
     try:
         for data in scenario.objects:
@@ -377,7 +382,8 @@ async def run_scenario(client: Client, scenario: Scenario) -> dict[str, Any]:
                 await eventually(lambda name=name: _is_decided(client, name))
         names = [data["metadata"]["name"] for data in scenario.objects if data["kind"] == "Pod"]
         for name in names:
-            await eventually(lambda name=name: _is_reported(client, name))
+            expected = name in preempted
+            await eventually(lambda name=name, expected=expected: _is_reported(client, name, expected))
             results[name] = await _result(client, name)
     finally:
         await _delete(client, scenario)
@@ -393,10 +399,12 @@ async def _is_decided(client: Client, name: str) -> bool:
     return bool(await _events(client, found, reason))
 
 
-async def _is_reported(client: Client, name: str) -> bool:
-    """Whether the event about the preemption of a pod exists, if the pod was preempted."""
+async def _is_reported(client: Client, name: str, is_preempted: bool) -> bool:
+    """Whether the event about the preemption of a pod exists, if the pod is or will be preempted."""
     found = await client.get(Pod, name, namespace="default")
-    return found.metadata.deletion_timestamp is None or bool(await _events(client, found, "Preempted"))
+    if found.metadata.deletion_timestamp is None:
+        return not is_preempted
+    return bool(await _events(client, found, "Preempted"))
 
 
 async def _events(client: Client, pod: Pod, reason: str) -> list[dict[str, Any]]:
