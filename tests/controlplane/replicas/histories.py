@@ -328,6 +328,8 @@ class History:
                         revision = await self._stream_failed(status, revision, stream)
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
                 pass
+            if stream.lists and f"{self.name}-end" in stream.lists[-1][2]:
+                return  # The list after 410 has replaced the last event.
             silence = min(2 * silence, MAX_SILENCE)
             replica = self.rng.choice([each for each in self.cluster.replicas if each is not replica])
             await asyncio.sleep(0.01)
