@@ -19,7 +19,13 @@ from kubewright.client import ClusterConfig
 from kubewright.testing.server import server_kinds, start_kube_apiserver
 
 # A busy machine is not an error of a test: neither the time of an example nor that of its data is checked.
-settings.register_profile("any-speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# CI has the same examples in every run; a developer's runs search for new ones.
+settings.register_profile(
+    "any-speed",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),
+)
 settings.load_profile("any-speed")
 # As `kubewright run` does: control planes have many objects, and all tests have the same thresholds.
 gc.set_threshold(50_000, 20, 50)
