@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from bench._ports import unused_port
 
-from kubewright.apiserver.http.ports import free_port
 from kubewright.client import load_config
 from kubewright.client.transport.http import HTTPTransport
 from kubewright.controlplane import ControlPlane
@@ -136,7 +136,7 @@ class PreviousServer(ServerProcess):
         self.kubeconfig = folder / "kubeconfig-previous"
         self._ready = folder / "ready-previous"
         command = ["env", f"PYTHONPATH={sources}", sys.executable, "-m", "kubewright.cli", "up"]
-        command += ["--port", str(free_port()), "--store", store, "--nodes", "1"]
+        command += ["--port", str(unused_port()), "--store", store, "--nodes", "1"]
         command += ["--kubeconfig", str(self.kubeconfig), "--ready-file", str(self._ready)]
         super().__init__("previous version", command, folder / "previous.log")
 

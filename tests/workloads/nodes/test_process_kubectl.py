@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from bench._ports import unused_port
 from tests.workloads.nodes.process_cluster import ProcessCluster, linux_only, start_process_cluster
 from tests.workloads.nodes.test_kubectl_streams import KUBECTL, kubectl
-from tests.workloads.nodes.test_processes import free_port
 
 pytestmark = [linux_only, pytest.mark.skipif(not KUBECTL, reason="kubectl is not installed")]
 
@@ -85,7 +85,7 @@ async def test_copy_files(cluster: ProcessCluster, tmp_path: Path) -> None:
 
 
 async def test_port_forward_and_services(cluster: ProcessCluster) -> None:
-    port = free_port()
+    port = unused_port()
     await cluster.run_pod(
         "web",
         sys.executable,

@@ -8,8 +8,8 @@ import os
 import sys
 from pathlib import Path
 
+from bench._ports import unused_port
 from tests.workloads.nodes.process_cluster import linux_only
-from tests.workloads.nodes.test_processes import free_port
 
 from kubewright.api.errors import InternalError
 from kubewright.client import Client, load_config
@@ -55,7 +55,7 @@ async def test_operator_runs_from_its_own_deployment(tmp_path: Path) -> None:
     # Processes share the ports of the machine; the probe starts sooner than in a cluster.
     text = text.replace("--production,", "--production, --webhook-port=9443,")
     for port in (8081, 8443, 9443):
-        text = text.replace(str(port), str(free_port()))
+        text = text.replace(str(port), str(unused_port()))
     manifest.write_text(text.replace("initialDelaySeconds: 5, periodSeconds: 10", "periodSeconds: 1"))
     ready, log = tmp_path / "ready", tmp_path / "log"
     with log.open("wb") as output:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import random
-import socket
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from bench._ports import unused_port
 from tests.workloads.nodes.process_cluster import ProcessCluster, linux_only, start_process_cluster
 from tests.workloads.nodes.simulated_cluster import condition
 
@@ -29,15 +27,6 @@ PRINT_ENVIRONMENT = "import json, os; print(json.dumps(dict(os.environ)))"
 async def cluster() -> AsyncIterator[ProcessCluster]:
     async with start_process_cluster() as started:
         yield started
-
-
-def free_port() -> int:
-    """Return a port that the kernel gives to no other process, unlike those it chooses for sockets."""
-    while True:
-        port = random.randrange(10_000, 32_000)
-        with socket.socket() as listening, contextlib.suppress(OSError):
-            listening.bind(("127.0.0.1", port))
-            return port
 
 
 # Environment
@@ -321,7 +310,7 @@ async def test_process_that_ignores_sigterm_is_killed(cluster: ProcessCluster) -
 
 
 async def test_readiness_follows_the_http_server(cluster: ProcessCluster) -> None:
-    port = free_port()
+    port = unused_port()
     program = (
         "import http.server, os\n"
         "class Handler(http.server.BaseHTTPRequestHandler):\n"

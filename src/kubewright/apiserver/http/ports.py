@@ -5,14 +5,6 @@ from __future__ import annotations
 import socket
 
 
-def free_port(host: str = "127.0.0.1") -> int:
-    """Return a port that is not in use."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def check_port(host: str, port: int) -> None:
     """Raise `OSError` if another process listens on a port, even with SO_REUSEPORT."""
     if not port:
@@ -33,4 +25,4 @@ def explain_listen_error(error: OSError, host: str, port: int) -> OSError:
     return OSError(error.errno, f"cannot listen on {host}:{port}: {why.lower()}")
 
 
-__all__ = ["check_port", "explain_listen_error", "free_port"]
+__all__ = ["check_port", "explain_listen_error"]
