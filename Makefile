@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
-JOBS ?= 2
+# One more than there are cores: tests wait for the processes that they start.
+JOBS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 1)))
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help

@@ -20,6 +20,7 @@ from kubewright.schema.validation.values import validate_value
 
 from .generated import CRDS, import_types, normalized, regenerate
 
+ROOT = Path(__file__).parents[2]
 TEXT = {"type": "string"}
 NAMES = sorted(path.stem for path in CRDS.glob("*.yaml"))
 
@@ -68,10 +69,10 @@ def test_generated_code_passes_ruff_and_mypy(tmp_path: Path) -> None:
     checks = [
         [sys.executable, "-m", *lint, *files],
         [sys.executable, "-m", "ruff", "format", "--check", "--isolated", "--line-length", "110", *files],
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), *files],
+        [sys.executable, "-m", "mypy", "--strict", *files],  # with the cache of `make lint`
     ]
     for command in checks:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
 
