@@ -269,6 +269,9 @@ async def watchers(target: Target) -> Curve:
                 changed.clear()
                 await changed.wait()
 
+        def all_ready() -> bool:
+            return ready >= len(connections)
+
         async def update(_: int) -> None:
             """Patch an object and wait until every watch has received the event."""
             expected = received + len(connections)
@@ -283,8 +286,7 @@ async def watchers(target: Target) -> Curve:
             while len(connections) < size:
                 batch = min(50, size - len(connections))
                 connections += [asyncio.create_task(watch(revision)) for _ in range(batch)]
-                count = len(connections)
-                await wait_for(lambda count=count: ready >= count)  # type: ignore[misc]
+                await wait_for(all_ready)
             count = max(20, min(SAMPLE, 100_000 // size))
             figures = await _figures(server, update, count)
             figures["cpu_us"] = round(figures["cpu_us"] / size, 3)

@@ -181,20 +181,23 @@ async def test_a_reconcile_that_cancels_its_own_task_fails_alone():
     assert controller.failing == {}
 
 
-async def test_an_error_that_cannot_be_formatted_is_retried(caplog):
-    class Unprintable(Exception):
-        def __str__(self):
-            raise ValueError("no text")
-
+async def run_with_two_failures(error):
     seen = []
 
     async def reconcile(request):
         seen.append(request)
         if len(seen) < 3:
-            raise Unprintable
+            raise error
 
-    controller = controller_of(reconcile, "a")
-    await run_until(controller, lambda: len(seen) == 3)
+    await run_until(controller_of(reconcile, "a"), lambda: len(seen) == 3)
+
+
+async def test_an_error_that_cannot_be_formatted_is_retried(caplog):
+    class Unprintable(Exception):
+        def __str__(self):
+            raise ValueError("no text")
+
+    await run_with_two_failures(Unprintable())
     assert logged_by_controllers(caplog)[1].error == "Unprintable: <str() raised ValueError>"
 
 
@@ -203,15 +206,7 @@ async def test_a_temporary_error_that_cannot_be_formatted_is_retried(caplog):
         def __str__(self):
             raise ValueError("no text")
 
-    seen = []
-
-    async def reconcile(request):
-        seen.append(request)
-        if len(seen) < 3:
-            raise Unprintable(delay=0.001)
-
-    controller = controller_of(reconcile, "a")
-    await run_until(controller, lambda: len(seen) == 3)
+    await run_with_two_failures(Unprintable(delay=0.001))
     assert "<str() raised ValueError>" in [getattr(record, "error", "") for record in caplog.records]
 
 

@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from .contract import StorageError
@@ -58,11 +59,9 @@ class StoreLock:
             raise StoreInUse(
                 f"the store {self._path} is already in use{by}: stop that server, or use another path"
             ) from error
-        try:
+        with suppress(OSError):  # On a full disk the lock holds too, only without the ID of its owner.
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
-        except OSError:
-            pass  # On a full disk the lock holds too, only without the ID of its owner.
 
     def lock_database(self) -> None:
         """Lock the database itself, also after it was replaced by another file.
@@ -110,10 +109,8 @@ class StoreLock:
 
 def make_private(path: Path) -> None:
     """Create a new file readable by its owner only; SQLite gives the files beside it the same mode."""
-    try:
+    with suppress(OSError):  # It exists, or SQLite reports the reason.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except OSError:
-        pass  # It exists, or SQLite reports the reason.
 
 
 __all__ = ["StoreInUse", "StoreLock", "make_private"]

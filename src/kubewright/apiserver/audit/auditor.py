@@ -23,7 +23,7 @@ from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
 from kubewright.apiserver.encoding.negotiation import JSON, PROTOBUF, YAML
 from kubewright.apiserver.encoding.protobuf import builtin_codec
 from kubewright.apiserver.encoding.yaml import load_yaml
-from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, WebSocketHandler
+from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, WebSocketHandler, WrappedStream
 from kubewright.apiserver.http.request_info import RequestInfo
 
 from .backends import AuditBackend
@@ -323,29 +323,25 @@ class RequestAudit:
         return handle
 
 
-class AuditedStream:
+class AuditedStream(WrappedStream):
     """A streamed response that emits `ResponseComplete` when it ends or is closed."""
 
     def __init__(self, stream: AsyncIterator[bytes], audit: RequestAudit) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._audit: RequestAudit | None = audit
-
-    def __aiter__(self) -> AuditedStream:
-        return self
 
     async def __anext__(self) -> bytes:
         try:
-            return await self._stream.__anext__()
+            chunk: bytes = await self._stream.__anext__()
         except StopAsyncIteration:
             await self._complete()
             raise
+        return chunk
 
     async def aclose(self) -> None:
         """Close the stream."""
         try:
-            close = getattr(self._stream, "aclose", None)
-            if close is not None:
-                await close()
+            await super().aclose()
         finally:
             await self._complete()
 
@@ -353,22 +349,6 @@ class AuditedStream:
         audit, self._audit = self._audit, None
         if audit is not None:
             await audit.complete()
-
-    # Attributes of watches that the HTTP server uses
-
-    @property
-    def sending_initial_events(self) -> bool:
-        """Whether a watch still sends existing objects."""
-        return bool(getattr(self._stream, "sending_initial_events", False))
-
-    @property
-    def abort(self) -> Any:
-        """The function that ends the connection of a slow client; only streams of watches have it."""
-        return self._stream.abort  # type: ignore[attr-defined]
-
-    @abort.setter
-    def abort(self, abort: Any) -> None:
-        self._stream.abort = abort  # type: ignore[attr-defined]
 
 
 def _decode_body(body: bytes, media: str) -> Any:

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from multidict import CIMultiDict
 
 from kubewright.api import cbor
 from kubewright.api.errors import BadRequest
-from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
+from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, WrappedStream
 
 from .negotiation import JSON, PROTOBUF, YAML, encode, parse_accept
 
@@ -87,40 +87,20 @@ def _to_cbor(response: HTTPResponse) -> HTTPResponse:
     return response
 
 
-class _Sequence(AsyncIterator[bytes]):
+class _Sequence(WrappedStream):
     """A streamed response whose lines of JSON, in chunks of any size, are converted to data items."""
 
     def __init__(self, lines: AsyncIterator[bytes]) -> None:
-        self._lines = lines
+        super().__init__(lines)
         self._buffer = b""
 
     async def __anext__(self) -> bytes:
         while True:
-            chunk = await self._lines.__anext__()
+            chunk = await self._stream.__anext__()
             *complete, self._buffer = (self._buffer + chunk).split(b"\n")
             items = [cbor.encode(msgspec.json.decode(line)) for line in complete if line.strip()]
             if items:
                 return b"".join(items)
-
-    async def aclose(self) -> None:
-        """Close the stream, also if nothing was read of it."""
-        close = getattr(self._lines, "aclose", None)
-        if close is not None:
-            await close()
-
-    @property
-    def sending_initial_events(self) -> bool:
-        """Whether a watch still sends existing objects."""
-        return bool(getattr(self._lines, "sending_initial_events", False))
-
-    @property
-    def abort(self) -> Any:
-        """The function that ends the connection of a slow client; only streams of watches have it."""
-        return self._lines.abort  # type: ignore[attr-defined]
-
-    @abort.setter
-    def abort(self, abort: Any) -> None:
-        self._lines.abort = abort  # type: ignore[attr-defined]
 
 
 __all__ = ["CBOR", "SEQUENCE", "CBORHandler"]

@@ -2,7 +2,7 @@
 
 - `http2`, `http2_stream`: HTTP/2 connections and their streams.
 - `messages`: `HTTPRequest` and `HTTPResponse`, independent of the HTTP library.
-- `ports`: ports in use, free ports.
+- `ports`: whether a port is in use, and errors that name the address.
 - `request_info`: verb, group, version, resource and name of a request URL.
 - `server`: `HTTPServer`, an `APIServer` on a TLS port.
 - `system_authorities`: aiohttp reads the system's certificate authorities when it needs them.

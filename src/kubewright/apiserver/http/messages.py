@@ -286,6 +286,34 @@ class GeneratedPieces:
         return self._generate()
 
 
+class WrappedStream(AsyncIterator[bytes]):
+    """A stream that changes or follows another one. It has the attributes of watches that transports use, if
+    the other has them; a subclass returns the chunks."""
+
+    def __init__(self, stream: AsyncIterator[bytes]) -> None:
+        self._stream: Any = stream
+
+    async def aclose(self) -> None:
+        """Close the stream, also if nothing was read of it."""
+        close = getattr(self._stream, "aclose", None)
+        if close is not None:
+            await close()
+
+    @property
+    def sending_initial_events(self) -> bool:
+        """Whether a watch still sends existing objects."""
+        return bool(getattr(self._stream, "sending_initial_events", False))
+
+    @property
+    def abort(self) -> Any:
+        """The function that ends the connection of a slow client; only streams of watches have it."""
+        return self._stream.abort
+
+    @abort.setter
+    def abort(self, abort: Any) -> None:
+        self._stream.abort = abort
+
+
 WebSocketHandler = Callable[[WebSocket], Awaitable[None]]
 TunnelHandler = Callable[[Tunnel], Awaitable[None]]
 
