@@ -23,36 +23,34 @@ Waiting = list[WaitingRequest]
 _GAUGES: tuple[tuple[str, str, Callable[[FlowSchemaStatistics, Waiting], int]], ...] = (
     (
         "current_executing_requests",
-        "Number of requests in initial (for a WATCH) or any (for a non-WATCH) execution stage in the API "
-        "Priority and Fairness subsystem",
+        "Requests that are processed now; watches until their initial events have been sent",
         lambda statistics, waiting: statistics.executing,
     ),
     (
         "current_executing_seats",
-        "Concurrency (number of seats) occupied by the currently executing (initial stage for a WATCH, any "
-        "stage otherwise) requests in the API Priority and Fairness subsystem",
+        "Seats that requests occupy now",
         lambda statistics, waiting: statistics.occupied,
     ),
     (
         "current_inqueue_requests",
-        "Number of requests currently pending in queues of the API Priority and Fairness subsystem",
+        "Requests that wait for seats now",
         lambda statistics, waiting: len(waiting),
     ),
     (
         "current_inqueue_seats",
-        "Number of seats currently pending in queues of the API Priority and Fairness subsystem",
+        "Seats that waiting requests need now",
         lambda statistics, waiting: sum(each.width for each in waiting),
     ),
 )
 _COUNTERS: tuple[tuple[str, str, Callable[[FlowSchemaStatistics], int]], ...] = (
     (
         "dispatched_requests",
-        "Number of requests executed by API Priority and Fairness subsystem",
+        "Requests that got their seats",
         lambda statistics: statistics.dispatched,
     ),
     (
         "request_dispatch_no_accommodation",
-        "Number of times a dispatch attempt resulted in a non accommodation due to lack of available seats",
+        "Attempts to serve a waiting request for which too few seats were free",
         lambda statistics: statistics.not_accommodated,
     ),
 )
@@ -87,21 +85,19 @@ class FlowMetrics(Collector):
             yield counter
         rejected = CounterMetricFamily(
             _PREFIX + "rejected_requests",
-            "Number of requests rejected by API Priority and Fairness subsystem",
+            "Requests that were rejected with 429, by reason",
             labels=(*_SCHEMA, "reason"),
         )
         seats = _histogram(
             "work_estimated_seats",
-            "Number of estimated seats (maximum of initial and final seats) associated with requests in API "
-            "Priority and Fairness",
+            "Seats that requests were estimated to need",
         )
         lengths = _histogram(
             "request_queue_length_after_enqueue",
-            "Length of queue in the API Priority and Fairness subsystem, as seen by each request after it is "
-            "enqueued",
+            "Length of the queue of a request, with the request",
         )
         waits = _histogram(
-            "request_wait_duration_seconds", "Length of time a request spent waiting in its queue", "execute"
+            "request_wait_duration_seconds", "Seconds that requests waited for seats", "execute"
         )
         for labels, statistics, waiting, has_queue in rows:
             for reason, number_ in statistics.rejected.items():
@@ -121,22 +117,22 @@ class FlowMetrics(Collector):
         limits: tuple[tuple[str, str, Callable[[LevelSeats], int]], ...] = (
             (
                 "nominal_limit_seats",
-                "Nominal number of execution seats configured for each priority level",
+                "Seats of the priority level by its shares",
                 lambda level: level.level.seats,
             ),
             (
                 "lower_limit_seats",
-                "Configured lower bound on number of execution seats available to each priority level",
+                "Seats of the priority level without those that it lends",
                 lambda level: level.level.seats - level.level.lendable,
             ),
             (
                 "upper_limit_seats",
-                "Configured upper bound on number of execution seats available to each priority level",
+                "Seats of the priority level with those that it may borrow",
                 upper,
             ),
             (
                 "current_limit_seats",
-                "current derived number of execution seats available to each priority level",
+                "Seats that requests of the priority level could occupy now",
                 lambda level: level.limit,
             ),
         )

@@ -47,7 +47,7 @@ class URL(Opaque):
         )
 
 
-def _reason(text: str, *, request: bool) -> str | _Parts:
+def _split(text: str, *, request: bool) -> str | _Parts:
     """Return the parts of a URL, or why it is invalid; `request` as in Go's `url.ParseRequestURI`.
 
     A fragment is not separated: in a request URI, `#` belongs to the part in which it is.
@@ -140,7 +140,7 @@ def _literal_problem(host: str) -> str:
 
 def malformation(text: str) -> str:
     """Return why a text is not a URL, not even a relative one, or an empty string."""
-    found = _reason(text.partition("#")[0], request=False)
+    found = _split(text.partition("#")[0], request=False)
     return found if isinstance(found, str) else ""
 
 
@@ -150,7 +150,7 @@ def parse(text: str) -> URL:
     if message is not None:
         raise CelError(f"URL parse error during conversion from string: {message}")
     rest, hash_sign, fragment = text.partition("#")
-    parts = _reason(rest, request=False)
+    parts = _split(rest, request=False)
     if isinstance(parts, str):
         raise CelError(f"URL parse error during conversion from string: parse {quote(rest)}: {parts}")
     scheme, host, path, query, other = parts
@@ -159,12 +159,12 @@ def parse(text: str) -> URL:
 
 def is_url(text: str) -> bool:
     """`isURL(text)`."""
-    return not isinstance(_reason(text, request=True), str)
+    return not isinstance(_split(text, request=True), str)
 
 
 def problem(text: str) -> str | None:
     """Return the error message of an invalid URL."""
-    parts = _reason(text, request=True)
+    parts = _split(text, request=True)
     return f"parse {quote(text)}: {parts}" if isinstance(parts, str) else None
 
 

@@ -42,10 +42,10 @@ _GENERATED_WARNING: Final = (
     "secret-based tokens."
 )
 _METRICS: Final = {
-    "legacy_tokens": "Cumulative legacy service account tokens used",
-    "legacy_manual_token_uses": "Cumulative manually created legacy tokens used",
-    "legacy_auto_token_uses": "Cumulative auto-generated legacy tokens used",
-    "invalid_legacy_auto_token_uses": "Cumulative invalid auto-generated legacy tokens used",
+    "legacy_tokens": "Requests with the token of a Secret",
+    "legacy_manual_token_uses": "Requests with the token of a Secret that a user has created",
+    "legacy_auto_token_uses": "Requests with the token of a generated Secret",
+    "invalid_legacy_auto_token_uses": "Requests with a generated token that is marked as invalid",
 }
 
 
