@@ -1,9 +1,11 @@
 """Stop on signals, with a delay in which load balancers can choose other servers.
 
-signals = StopSignals()
-await signals.stop.wait()
-await signals.drain(server, seconds=10)
-await server.stop()
+A server waits for the first signal, serves requests during the delay, and stops:
+
+    signals = StopSignals()
+    await signals.stop.wait()
+    await signals.drain(server, seconds=10)
+    await server.stop()
 """
 
 from __future__ import annotations
