@@ -18,6 +18,7 @@ FAKE_TIME = (
     "test_services",
     "test_change_handlers",
     "test_causes",
+    "test_resync",
     "test_manager",
     "test_leader_election",
     "test_coordinated_election",

@@ -11,7 +11,7 @@ Modules, lowest first; each works without those after it:
 - `store`: one copy of each object, as bytes; `indexes`: values to find them by; `spill`: the bytes in a file
 - `reflector`: list and watch one collection, with retries; `list_watch`: its requests
 - `informer`: reflectors, a store and event handlers of one kind; `own_writes`: writes of this client that its
-  watch has not delivered yet
+  watch has not delivered yet; `resync`: periodic calls of handlers for all objects
 - `informer_manager`: the informers of a cache; `kind_options`: what they hold; `projection`: some
   fields only
 - `cache`: `Cache`, reads from the informers; `queries`, `errors`, `metrics`

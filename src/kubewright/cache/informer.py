@@ -21,6 +21,7 @@ import logging
 import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from kubewright.api.codec import ObjectHeader, decoder
 from kubewright.api.errors import Expired
@@ -31,6 +32,7 @@ from kubewright.client.listwatch.raw import RawEvent
 
 from .own_writes import OwnWrites, SeenNames
 from .reflector import ListerWatcher, Reflector
+from .resync import Resync, check_resync
 from .store import MemoryEntry, ObjectChange, ObjectKey, Store, metadata_only_bytes, strip_managed_fields
 
 logger = logging.getLogger(__name__)
@@ -55,10 +57,14 @@ class Informer:
         filtered_by_fields: bool = False,
         transform: Transform | None = strip_managed_fields,
         store: Store | None = None,
+        resync: float = 0.0,
         rng: random.Random | None = None,
         stream_initial_events: bool = True,
     ) -> None:
-        """`sources` are by namespace; the key `""` stands for all namespaces. `store` is an empty one."""
+        """`sources` are by namespace; the key `""` stands for all namespaces. `store` is an empty one.
+
+        `resync`: period in seconds of handlers that are added without one; 0: they get no resyncs.
+        """
         self.gvk = gvk
         self.metadata_only = metadata_only
         self.labels = labels
@@ -69,6 +75,8 @@ class Informer:
         self._rng = rng
         self._stream_initial_events = stream_initial_events
         self._handlers: tuple[ResourceEventHandler, ...] = ()
+        self._resync_period = check_resync(resync)
+        self._resyncs: list[tuple[ResourceEventHandler, Resync]] = []
         self._reflectors = self._create_reflectors(sources)
         self._tasks: list[asyncio.Task[None]] = []
         self._upgrading = False
@@ -83,12 +91,19 @@ class Informer:
     # Lifecycle
 
     def start(self) -> None:
-        """Start the reflectors."""
+        """Start the reflectors and the resyncs."""
         if not self._tasks:
             self._tasks = [asyncio.create_task(each.reflector.run()) for each in self._reflectors]
+        for _, resync in self._resyncs:
+            resync.start()
 
     async def stop(self) -> None:
-        """Stop the reflectors; the store keeps its contents."""
+        """Stop the reflectors and the resyncs; the store keeps its contents."""
+        for _, resync in self._resyncs:
+            resync.stop()
+        await self._stop_reflectors()
+
+    async def _stop_reflectors(self) -> None:
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -109,7 +124,7 @@ class Informer:
             # Waiters of the previous reflectors check again, and then wait for the new ones.
             each.reflector.attempted.set()
             each.reflector.synced.set()
-        await self.stop()
+        await self._stop_reflectors()
         if was_running:
             self.start()
 
@@ -148,20 +163,35 @@ class Informer:
 
     # Readers
 
-    def add_handler(self, handler: ResourceEventHandler) -> None:
-        """Call `handler` for every change, beginning with all stored objects, immediately."""
+    def add_handler(self, handler: ResourceEventHandler, *, resync: float | None = None) -> None:
+        """Call `handler` for every change, beginning with all stored objects, immediately.
+
+        `resync`: seconds within which it is called again for every object, with the same entry as old and
+        new; 0: never, `None`: the period of the informer.
+        """
+        period = self._resync_period if resync is None else check_resync(resync)
         for key, entry in self.store.snapshot():
             self._call(handler, ObjectChange(key, None, entry, initial=True))
         self._handlers += (handler,)
+        if period:
+            resyncs = Resync(self.store, partial(self._call, handler), period, self._rng)
+            self._resyncs.append((handler, resyncs))
+            if self.is_running:
+                resyncs.start()
 
     def remove_handler(self, handler: ResourceEventHandler) -> None:
         """Stop calling a handler; `ValueError` if it was not added."""
         handlers = list(self._handlers)
         handlers.remove(handler)
         self._handlers = tuple(handlers)
+        for position, (each, resync) in enumerate(self._resyncs):
+            if each == handler:
+                resync.stop()
+                del self._resyncs[position]
+                break
 
     def resync(self) -> None:
-        """Call every handler for every stored object, with the same entry as old and new."""
+        """Call every handler for every stored object now, with the same entry as old and new."""
         for key, entry in self.store.snapshot():
             self._dispatch(ObjectChange(key, entry, entry, initial=True))
 

@@ -27,8 +27,8 @@ from .indexes import Index
 from .informer import Informer
 from .kind_options import RESTRICTED_KINDS, KindOptions
 from .list_watch import ListWatch
+from .resync import RESYNC_SECONDS, check_resync
 
-RESYNC_SECONDS = 10 * 3600.0
 SYNC_TIMEOUT = 120.0
 OWN_WRITE_TIMEOUT = 2.0
 ReadObserver = Callable[[str, APIResource, str, str], None]
@@ -68,7 +68,7 @@ class InformerManager:
         namespaces: Iterable[str] | None = None,
         kinds: Mapping[AnyKind, KindOptions] | Mapping[type[MetaObject], KindOptions] | None = None,
         allow: Iterable[AnyKind] = (),
-        resync: float | None = RESYNC_SECONDS,
+        resync: float = RESYNC_SECONDS,
         fail_on_missing_informer: bool = False,
         sync_timeout: float = SYNC_TIMEOUT,
         own_write_timeout: float = OWN_WRITE_TIMEOUT,
@@ -78,7 +78,7 @@ class InformerManager:
 
         `namespaces`: cache only these, unless the options of a kind have others.
         `kinds`: options of single kinds. `allow`: cache all objects of these, also Secrets and ConfigMaps.
-        `resync`: seconds (+-10 %) after which handlers are called for all objects again; `None`: never.
+        `resync`: seconds within which handlers are called again for every object; 0: never.
         `fail_on_missing_informer`: reads of a kind without an informer raise `NoInformer`.
         `sync_timeout`: how long a first read waits for the initial state. `own_write_timeout`: how long a
         read waits for the watch to deliver a write of this client.
@@ -98,7 +98,7 @@ class InformerManager:
                 replace(kind_options, metadata_only=True) if metadata_only else kind_options
             )
         self._allowed = {gvk_or_name(kind) for kind in allow}
-        self._resync = resync
+        self._resync = check_resync(resync)
         self._fail_on_missing_informer = fail_on_missing_informer
         self._sync_timeout = sync_timeout
         self._rng = rng or random.Random()  # noqa: S311 - spreads load, guards nothing
@@ -107,7 +107,6 @@ class InformerManager:
         self._by_resource: dict[GroupResource, list[Informer]] = {}
         """Informers by resource, for each write; computed from the two others."""
         self._views: dict[AnyKind, KindView] = {}
-        self._timers: dict[GroupVersionKind, asyncio.TimerHandle] = {}
         self._started = False
 
     # Lifecycle
@@ -116,14 +115,11 @@ class InformerManager:
         """Start the informers, existing and future ones. Does not wait for their initial state."""
         self._started = True
         for informer in self._informers.values():
-            self._run(informer)
+            informer.start()
 
     async def stop(self) -> None:
         """Stop all informers."""
         self._started = False
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
         self._views.clear()
         await asyncio.gather(*(informer.stop() for informer in self._informers.values()))
 
@@ -133,21 +129,6 @@ class InformerManager:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.stop()
-
-    def _run(self, informer: Informer) -> None:
-        informer.start()
-        if self._resync is not None and informer.gvk not in self._timers:
-            self._schedule_resync(informer)
-
-    def _schedule_resync(self, informer: Informer) -> None:
-        assert self._resync is not None
-        delay = self._resync * self._rng.uniform(0.9, 1.1)
-
-        def resync() -> None:
-            self._schedule_resync(informer)
-            informer.resync()
-
-        self._timers[informer.gvk] = asyncio.get_running_loop().call_later(delay, resync)
 
     # Informers
 
@@ -164,7 +145,7 @@ class InformerManager:
             informer = self._informers[gvk] = self._create_informer(gvk, namespaced, wants_metadata)
             self._by_resource.clear()
             if self._started:
-                self._run(informer)
+                informer.start()
         elif informer.metadata_only and not wants_metadata:
             options = self._options_of(gvk)
             sources = self._sources(gvk, namespaced, options, metadata_only=False)
@@ -191,9 +172,6 @@ class InformerManager:
             del self._informers[informer.gvk]
             self._by_resource.clear()
             self._discard_views(informer.gvk)
-            timer = self._timers.pop(informer.gvk, None)
-            if timer is not None:
-                timer.cancel()
             await informer.stop()
 
     def add_index(self, kind: type[MetaObject] | GroupVersionKind, *indexes: Index) -> None:
@@ -312,6 +290,7 @@ class InformerManager:
             filtered_by_fields=parse_fields(options.fields) is not None,
             transform=options.stored_form,
             store=options.create_store(),
+            resync=self._resync if options.resync is None else options.resync,
             rng=self._rng,
         )
         for index in options.indexes:

@@ -14,6 +14,7 @@ from kubewright.client.selectors import Fields, Labels
 from .indexes import Index
 from .informer import Transform
 from .projection import project_to
+from .resync import check_resync
 from .store import Store, strip_managed_fields
 
 RESTRICTED_KINDS: Final = (GroupKind("", "Secret"), GroupKind("", "ConfigMap"))
@@ -34,6 +35,8 @@ class KindOptions:
     - `indexes`: indexes that exist from the start
     - `spill`: keep the bytes of the objects in a temporary file in this directory instead of in memory;
       `True` means the directory for temporary files (`TMPDIR`)
+    - `resync`: seconds within which handlers are called again for every object; 0: never, `None`: the period
+      of the cache
     """
 
     labels: Labels | None = None
@@ -44,8 +47,11 @@ class KindOptions:
     transform: Transform | None = strip_managed_fields
     indexes: tuple[Index, ...] = ()
     spill: bool | str | os.PathLike[str] = False
+    resync: float | None = None
 
     def __post_init__(self) -> None:
+        if self.resync is not None:
+            check_resync(self.resync)
         if self.projection is not None and self.transform is not strip_managed_fields:
             raise ValueError("KindOptions: projection and transform exclude each other; set one of them")
 

@@ -67,6 +67,12 @@ _POLL_SECONDS = 0.5
     default="",
     help="Namespace of the Leases of leader election or shards.  [default: the namespace of the pod]",
 )
+@click.option(
+    "--resync",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Reconcile every object again within this time; 0 for never.  [default: 10 hours]",
+)
 @click.option("--probe-port", type=_PORT, help="Port of /healthz and /readyz.")
 @click.option("--metrics-port", type=_PORT, help="Port of /metrics.")
 @click.option(
@@ -149,6 +155,7 @@ def _configure(operator: Operator, options: dict[str, Any]) -> None:
     given = {
         "namespaces": options["namespaces"] or None,
         "leader_election_namespace": options["leader_election_namespace"] or None,
+        "resync": options["resync"],
         "probe_port": options["probe_port"],
         "metrics_port": options["metrics_port"],
         "trace_port": options["trace_port"],

@@ -29,6 +29,7 @@ from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.cache import Cache
 from kubewright.cache.kind_options import RESTRICTED_KINDS
+from kubewright.cache.resync import check_resync
 from kubewright.cache.store import CacheEntry, ObjectChange
 from kubewright.client.decoding import class_of, decode_object
 from kubewright.client.kind_types import AnyKind, MetadataKind, metadata_of
@@ -88,6 +89,7 @@ class ControllerBuilder(Generic[R]):
         self._sources: list[Callable[[], Source[R]]] = []
         self._options: dict[str, Any] = {}
         self._priority = 0
+        self._resync: float | None = None
 
     def for_(
         self,
@@ -196,16 +198,20 @@ class ControllerBuilder(Generic[R]):
         recover: bool | None = None,
         tracing: bool = False,
         priority: int | None = None,
+        resync: float | None = None,
     ) -> Self:
         """Set options of the controller; `None` keeps the current value. Defaults are those of `Controller`.
 
         `priority` is the priority of changes for sources without their own. `tracing` creates an
-        OpenTelemetry span for every reconcile.
+        OpenTelemetry span for every reconcile. `resync`: seconds within which the objects of all kinds are
+        queued again, changed or not (0: never); by default the period of the cache.
         """
         if name is not None:
             self._name = name
         if priority is not None:
             self._priority = priority
+        if resync is not None:
+            self._resync = check_resync(resync)
         if tracing:
             self._options["sinks"] = (_opentelemetry_sink(),)
         given = {
@@ -291,6 +297,7 @@ class ControllerBuilder(Generic[R]):
                 tests,
                 priority=level,
                 optional=optional,
+                resync=self._resync,
             )
 
         self._sources.append(make)
@@ -315,6 +322,7 @@ class ControllerBuilder(Generic[R]):
             predicates=owned.predicates,
             priority=level,
             optional=owned.optional,
+            resync=self._resync,
         )
 
     def _log_fields(self) -> Callable[[Any], dict[str, object]]:
@@ -344,6 +352,7 @@ def mapped_source(
     metadata_only: bool | None = None,
     optional: bool = False,
     priority: int | None = None,
+    resync: float | None = None,
 ) -> KindSource[Request]:
     """Return a source like that of `ControllerBuilder.watches`, for a kind in the cache of another cluster.
 
@@ -358,6 +367,7 @@ def mapped_source(
         _predicates(predicates, kind),
         priority=priority or 0,
         optional=optional,
+        resync=resync,
     )
 
 

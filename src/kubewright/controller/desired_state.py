@@ -286,7 +286,7 @@ class DesiredState:
         informer = self._cache.existing_informer(gvk) or await self._cache.informer(kind)
         if self._informers.get(gvk) is not informer:
             self._informers[gvk] = informer
-            informer.add_handler(self._forget_deleted(gvk))
+            informer.add_handler(self._forget_deleted(gvk), resync=0)
         if not informer.has_synced:
             await informer.wait_for_sync()
         return informer

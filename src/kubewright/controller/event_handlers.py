@@ -61,7 +61,7 @@ def enqueue_mapped(read: Callable[[CacheEntry], Any], map_function: MapFunction[
 
     def versions(change: ObjectChange) -> list[Any]:
         new, old = change.new, change.old
-        if old is not None and new is not None and old.revision == new.revision:
+        if old is new:
             old = None
         return [read(entry) for entry in (old, new) if entry is not None]
 

@@ -1,8 +1,10 @@
 """Predicates: filters that decide which changes cause a reconcile.
 
 A predicate is a function from an `ObjectChange` to a boolean; combine predicates with `&`, `|` and `~`. They
-compare the metadata of the old and the new version; a creation has no old version, a deletion no new one.
-Predicates do not save memory: objects that should not be cached are excluded in the options of the cache.
+compare the metadata of the old and the new version; a creation, the initial list and a resync have no old
+version, a deletion no new one. So predicates of changes accept resyncs (`resync=0` turns these off), and
+those of objects select what is resynced. Predicates do not save memory: objects that should not be cached are
+excluded in the options of the cache.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ def _changed(field: str) -> Predicate:
 
 
 generation_changed = _changed("generation")
-"""Accepts changes of the spec, but not of status or metadata only, and no resyncs."""
+"""Accepts changes of the spec, but not of status or metadata only."""
 labels_changed = _changed("labels")
 """Accepts changes of labels."""
 annotations_changed = _changed("annotations")
@@ -75,7 +77,8 @@ resource_version_changed = Predicate(
     lambda change: change.old is None or change.new is None or change.old.revision != change.new.revision,
     "resource_version_changed",
 )
-"""Accepts every change, but no resyncs."""
+"""Accepts changes of the resource version: in a controller all of them, in a handler of an informer all but
+resyncs."""
 
 created = Predicate(lambda change: change.old is None, "created")
 updated = Predicate(lambda change: change.old is not None and change.new is not None, "updated")

@@ -5,7 +5,9 @@ through the cache; `ChannelSource` reads an async iterator of requests, or of it
 requests.
 
 Objects of the initial list and of resyncs are queued with low priority, so that a current change does not
-wait behind ten thousand existing objects.
+wait behind ten thousand existing objects. Predicates see a resync as they see the initial list, an object
+without an old version: what was reconciled after a start is reconciled again in each resync period, also if a
+predicate accepts only changes.
 """
 
 from __future__ import annotations
@@ -72,9 +74,11 @@ class KindSource(Generic[R]):
         prepare: Callable[[], Awaitable[EventHandler[R]]] | None = None,
         priority: int = 0,
         optional: bool = False,
+        resync: float | None = None,
     ) -> None:
         """`optional`: the kind may be installed later; `start` does not wait for it.
 
+        `resync`: seconds within which all objects are queued again; 0: never, `None`: the period of the kind.
         Instead of a handler, `prepare` can return one when the source starts.
         """
         if (handler is None) == (prepare is None):
@@ -88,6 +92,7 @@ class KindSource(Generic[R]):
         self._prepare = prepare
         self._predicates = tuple(predicates)
         self._priority = priority
+        self._resync = resync
         self._informer: Informer | None = None
         self._queue: WorkQueue[R] | None = None
         self._replaying = False
@@ -127,7 +132,7 @@ class KindSource(Generic[R]):
         await informer.wait_for_sync()
         self._replaying = self._registered = True
         try:
-            informer.add_handler(self._handle_change)
+            informer.add_handler(self._handle_change, resync=self._resync)
         finally:
             self._replaying = False
         if self._pending is not None:
@@ -154,7 +159,7 @@ class KindSource(Generic[R]):
         self._informer.remove_handler(self._handle_change)
         self._replaying = True
         try:
-            self._informer.add_handler(self._handle_change)
+            self._informer.add_handler(self._handle_change, resync=self._resync)
         finally:
             self._replaying = False
 
@@ -178,13 +183,15 @@ class KindSource(Generic[R]):
         handler = self._handler
         assert handler is not None
         try:
+            is_resync = change.old is change.new
+            seen = change._replace(old=None) if is_resync else change
             for predicate in self._predicates:
-                if not predicate(change):
+                if not predicate(seen):
                     return
             requests = handler(change)
             priority = self._priority
             trigger: Trigger = "watch"
-            if self._replaying or _is_unchanged(change):
+            if self._replaying or is_resync:
                 priority, trigger = LOW_PRIORITY, "list" if self._replaying else "resync"
             own_writes = self._informer.own_writes.revisions if self._informer is not None else None
             causes = (Cause(trigger, self._kind_name, change, own_writes),)
@@ -303,7 +310,3 @@ class ChannelSource(Generic[R]):
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-
-
-def _is_unchanged(change: ObjectChange) -> bool:
-    return change.old is not None and change.new is not None and change.old.revision == change.new.revision

@@ -138,7 +138,7 @@ class ClusterInformers:
         from kubewright.cache import Cache
 
         self._cluster = cluster
-        self._cache = Cache(cluster, resync=None)
+        self._cache = Cache(cluster, resync=0)
         self._informers: dict[tuple[str, str], ClusterInformer] = {}
 
     async def start(self) -> None:

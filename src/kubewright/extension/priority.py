@@ -62,7 +62,7 @@ class ClusterPriorities:
 @asynccontextmanager
 async def cluster_priorities(client: Client, server: APIServer) -> AsyncIterator[None]:
     """Set the flow control of a server from its cluster, until the block ends."""
-    cache = Cache(client, allow=KINDS, resync=None)
+    cache = Cache(client, allow=KINDS, resync=0)
     priorities = ClusterPriorities(cache, server.max_in_flight + server.max_mutating_in_flight)
     try:
         for kind in KINDS:

@@ -90,7 +90,7 @@ class ObjectReader:
 
 
 def _cached(client: Client, allow: Sequence[type[MetaObject]]) -> CachedClient:
-    return CachedClient.from_client(client, Cache(client, allow=allow, resync=None))
+    return CachedClient.from_client(client, Cache(client, allow=allow, resync=0))
 
 
 def _checked(kind: Any) -> type[MetaObject]:

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 
 from kubewright.api.scheme import Scheme
 from kubewright.cache import Cache, CachedClient, KindOptions
+from kubewright.cache.resync import RESYNC_SECONDS
 from kubewright.client import Client
 from kubewright.client.kind_types import AnyKind
 from kubewright.client.rest.request import APIRequest, CallNext
@@ -40,7 +41,7 @@ class Cluster:
         namespaces: Iterable[str] | None = None,
         kinds: Mapping[AnyKind, KindOptions] | None = None,
         allow: Iterable[AnyKind] = (),
-        resync: float | None = None,
+        resync: float = RESYNC_SECONDS,
         sync_timeout: float = 120.0,
     ) -> None:
         self.name = name

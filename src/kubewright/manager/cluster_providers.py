@@ -327,7 +327,7 @@ async def _states(cache: Cache, *kinds: AnyKind) -> AsyncIterator[list[dict[Obje
     changed = asyncio.Event()
     handler: Callable[[ObjectChange], None] = lambda change: changed.set()  # noqa: E731
     for informer in informers:
-        informer.add_handler(handler)
+        informer.add_handler(handler, resync=0)
     try:
         while True:
             changed.clear()

@@ -338,11 +338,9 @@ def _add_controller(
     controller = builder.complete(runtime.reconciler(handler, first=first))
     if "clusters" in handler.call.parameters.values():
         runtime.clusters_users.append((handler.kind, controller))
-    priority = options.get("priority")
     for watched in remote:
-        _watch_remotely(
-            runtime, controller, watched, watched.priority if watched.priority is not None else priority
-        )
+        priority = options.get("priority") if watched.priority is None else watched.priority
+        _watch_remotely(runtime, controller, watched, priority, options.get("resync"))
 
 
 def _is_elsewhere(runtime: ClusterRuntime, watched: WatchedKind) -> bool:
@@ -355,7 +353,11 @@ def _is_elsewhere(runtime: ClusterRuntime, watched: WatchedKind) -> bool:
 
 
 def _watch_remotely(
-    runtime: ClusterRuntime, controller: Controller[Request], watched: WatchedKind, priority: int | None
+    runtime: ClusterRuntime,
+    controller: Controller[Request],
+    watched: WatchedKind,
+    priority: int | None,
+    resync: float | None,
 ) -> None:
     """Watch a kind in the cluster of the operator, or later in each cluster of a fleet."""
     function = _bound_late(watched.map_function, runtime)
@@ -370,6 +372,7 @@ def _watch_remotely(
             metadata_only=watched.metadata_only,
             optional=True,
             priority=priority,
+            resync=resync,
         )
 
     parent = runtime.manager.parent

@@ -259,6 +259,7 @@ class FleetRuntime:
             namespaces=fleet.settings.namespaces,
             kinds=fleet.settings.kinds,
             allow=fleet.settings.allow,
+            resync=settings.resync,
         )
         manager = Manager(
             cluster,

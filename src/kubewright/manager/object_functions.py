@@ -15,6 +15,7 @@ from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.scheme import Scheme
 from kubewright.cache.indexes import Index, by_function
+from kubewright.cache.resync import check_resync
 from kubewright.client.kind_types import AnyKind
 from kubewright.controller.daemons import StopEvent
 from kubewright.controller.rate_limiters import RateLimiter
@@ -100,12 +101,15 @@ class ObjectFunctions:
         recover: bool | None = None,
         tracing: bool = False,
         priority: int | None = None,
+        resync: float | None = None,
     ) -> Callable[[F], F]:
         """Call the function when an object of `kind`, or an object that it owns, changes.
 
         `watches` pairs other kinds with a function from their objects to requests, as the decorator `watches`
-        does. The other options are those of `ControllerBuilder.with_options`. The function is not called for
-        objects that are being deleted; see `finalize`.
+        does. `resync`: seconds within which the function is called again for every object, changed or not;
+        0: never, `None`: the period of the operator. The other options are those of
+        `ControllerBuilder.with_options`. The function is not called for objects that are being deleted; see
+        `finalize`.
         """
         check_object_kind(kind)
         owned, tests = as_sequence("owns", owns), check_predicates(predicates)
@@ -123,6 +127,7 @@ class ObjectFunctions:
             "recover": recover,
             "tracing": tracing,
             "priority": priority,
+            "resync": None if resync is None else check_resync(resync),
         }
 
         def register(function: F) -> F:

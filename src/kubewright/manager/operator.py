@@ -26,6 +26,7 @@ from kubewright.api.declarations import Declaration, Webhook, is_resource, resou
 from kubewright.api.gvk import GroupKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.scheme import Scheme
+from kubewright.cache.resync import RESYNC_SECONDS, check_resync
 from kubewright.client import Client
 from kubewright.controller.manager_protocol import Runnable
 
@@ -62,11 +63,19 @@ class Operator(ObjectFunctions):
 
     @suggest_keywords
     def __init__(
-        self, name: str, *, namespaces: Sequence[str] | None = None, scheme: Scheme | None = None
+        self,
+        name: str,
+        *,
+        namespaces: Sequence[str] | None = None,
+        resync: float = RESYNC_SECONDS,
+        scheme: Scheme | None = None,
     ) -> None:
+        """`namespaces`: watch only these. `resync`: seconds within which every object is reconciled again,
+        changed or not; 0: never.
+        """
         super().__init__(
             name,
-            settings=Settings(namespaces=namespaces),
+            settings=Settings(namespaces=namespaces, resync=check_resync(resync)),
             scheme=scheme if scheme is not None else Scheme(),
             services=Services(),
         )

@@ -51,6 +51,7 @@ def build_runtime(operator: Operator, client: Client) -> ClusterRuntime:
         namespaces=settings.namespaces,
         kinds=settings.kinds,
         allow=settings.allow,
+        resync=settings.resync,
     )
     client = client.with_interceptor(cluster.calls)
     manager = Manager(

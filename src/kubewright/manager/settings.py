@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from kubewright.cache import KindOptions
+from kubewright.cache.resync import RESYNC_SECONDS, check_resync
 from kubewright.client.kind_types import AnyKind
 
 
@@ -79,6 +80,8 @@ class Settings:
     """Port of the trace endpoint for a dashboard, on the loopback interface; `None` disables it."""
     trace_token: str = field(default="", repr=False)
     """Token that a dashboard needs to read traces; required with `trace_port`."""
+    resync: float = RESYNC_SECONDS
+    """Seconds within which every object is reconciled again, changed or not; 0: never."""
     failure_events: bool = True
     """Record a Warning event about an object when a function for it fails."""
     kinds: dict[AnyKind, KindOptions] = field(default_factory=dict)
@@ -96,6 +99,10 @@ class Settings:
     def update_from_environment(self, environ: Mapping[str, str] = os.environ) -> None:
         """Set the fields for which there is a variable; see `from_environment`."""
         read_environment(self, environ)
+        try:
+            check_resync(self.resync)
+        except ValueError as error:
+            raise SettingsError(f"KUBEWRIGHT_RESYNC: {error}") from None
 
 
 def read_environment(settings: Any, environ: Mapping[str, str]) -> None:

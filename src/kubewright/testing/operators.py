@@ -57,6 +57,7 @@ class SettingOverrides(TypedDict, total=False):
     webhook_secret: str
     webhook_service: str
     tracing: bool
+    resync: float
     failure_events: bool
     kinds: dict[AnyKind, KindOptions]
     allow: Sequence[AnyKind]

@@ -295,7 +295,7 @@ class PodLister:
             await informer.wait_for_sync()
             if self._informer is None:
                 self._informer = informer
-                informer.add_handler(self._forget)
+                informer.add_handler(self._forget, resync=0)
         if informer.has_pending_writes(namespace):
             await informer.wait_for_pending_writes(namespace)
         return informer

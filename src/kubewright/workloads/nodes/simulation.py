@@ -171,15 +171,15 @@ class SimulatedNodes:
             self._schedule.start()
             stack.push_async_callback(self.runtime.close)
             stack.callback(self._stop_timers)
-            node_informer.add_handler(self._on_node)
+            node_informer.add_handler(self._on_node, resync=0)
             stack.callback(node_informer.remove_handler, self._on_node)
             if self.plugins is not None:
                 claim_informer = await self._manager.cache.informer(CLAIM)
-                claim_informer.add_handler(self._on_claim)
+                claim_informer.add_handler(self._on_claim, resync=0)
                 stack.callback(claim_informer.remove_handler, self._on_claim)
             stages = StageEngine(self)
             await stages.prepare()
-            pod_informer.add_handler(self._on_pod)
+            pod_informer.add_handler(self._on_pod, resync=0)
             stack.callback(pod_informer.remove_handler, self._on_pod)
             for task in [self._write_statuses() for _ in range(self.settings.writers)]:
                 self._spawn(task)

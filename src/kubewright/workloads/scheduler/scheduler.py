@@ -248,7 +248,7 @@ class Scheduler:
         self._add_handler(pods, self._on_pod)
 
     def _add_handler(self, informer: Informer, handler: Callable[[ObjectChange], None]) -> None:
-        informer.add_handler(handler)
+        informer.add_handler(handler, resync=0)
         self._handlers.append((informer, handler))
 
     def _other_handler(self, kind: type[MetaObject]) -> Callable[[ObjectChange], None]:

@@ -284,7 +284,7 @@ class ProcessRuntime:
         if kind not in self._watched:
             self._watched.add(kind)
             informer = await self._cache.informer(kind if kind == POD else metadata_of(kind))
-            informer.add_handler(handler)
+            informer.add_handler(handler, resync=0)
 
     def _data_handler(self, kind: DataKind) -> Callable[[ObjectChange], None]:
         def handle(change: ObjectChange) -> None:

@@ -94,7 +94,7 @@ class StageEngine:
     async def _watch_stages(self) -> None:
         self._stage_informer = await self._open(STAGE)
         await self._stage_informer.wait_for_sync()
-        self._stage_informer.add_handler(self._on_stage)
+        self._stage_informer.add_handler(self._on_stage, resync=0)
 
     async def _wait_for_definition(self) -> None:
         while True:
@@ -135,7 +135,7 @@ class StageEngine:
             if informer is None:
                 informer = self._informers[kind] = await self._open(kind)
                 await informer.wait_for_sync()
-                informer.add_handler(partial(self._on_object, kind))
+                informer.add_handler(partial(self._on_object, kind), resync=0)
             else:
                 for key, entry in list(informer.store.entries()):
                     self._evaluate(kind, key, entry)
