@@ -58,6 +58,12 @@ async def test_a_local_port_reaches_the_pod_until_it_is_stopped(nodes: TestServe
     [
         ({"namespace": "default", "name": "web", "port": 0}, "port must be a number from 1 to 65535, not 0"),
         ({"namespace": "default", "port": 80}, "namespace and name of the pod are required"),
+        ({"namespace": "..", "name": "web", "port": 80}, "namespace '..' is not the name of an object"),
+        (
+            {"namespace": "a/../b?x", "name": "web", "port": 80},
+            "namespace 'a/../b?x' is not the name of an object",
+        ),
+        ({"namespace": "default", "name": "..", "port": 80}, "name '..' is not the name of an object"),
         ([], "the body must be an object with namespace, name and port"),
     ],
 )

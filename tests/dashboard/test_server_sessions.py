@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import ssl
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.client import Client
@@ -47,6 +49,29 @@ async def test_a_token_keeps_the_page_of_a_deep_link_and_never_leaves_the_server
         url = f"{browser.dashboard.url}//evil.example/objects?kind=Pod&token={token}"
         async with browser.session.get(url, allow_redirects=False) as response:
             assert response.headers["Location"] == "/evil.example/objects?kind=Pod"
+
+
+@pytest.mark.parametrize("key", [b"", b"key"])
+async def test_undecodable_bytes_of_a_browser_are_no_internal_error(
+    client: Client, key: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with browse(Dashboard(client, session_key=key)) as browser:
+        host = browser.dashboard.url.removeprefix("http://")
+        jar = browser.session.cookie_jar.filter_cookies(URL(browser.dashboard.url))
+        signed_in = "; ".join(f"{each.key}={each.value}" for each in jar.values()).encode()
+        cookie = b"Cookie: kubewright-dashboard-%d=\xff.\xfe" % browser.dashboard.port
+        for header, status in (
+            (cookie, 401),
+            (b"Cookie: %s\r\nSec-Fetch-Site: \xff" % signed_in, 403),
+            (b"Cookie: %s\r\nAccept: \xff" % signed_in, 406),
+        ):
+            reader, writer = await asyncio.open_connection("127.0.0.1", browser.dashboard.port)
+            head = b"GET /k8s/api/v1/pods HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n%s\r\n\r\n"
+            writer.write(head % (host.encode(), header))
+            response = await reader.read()
+            writer.close()
+            assert int(response.split(b" ", 2)[1]) == status, response
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 async def test_everything_requires_the_cookie(browser: Browser) -> None:

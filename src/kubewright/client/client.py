@@ -14,7 +14,7 @@ import os
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from kubewright.api import codec
 from kubewright.api.unstructured import Unstructured
@@ -28,6 +28,7 @@ from .rest.rate_limit import TokenBucket
 from .rest.request import APIRequest, Interceptor, RequestHook
 from .rest.rest_client import RESTClient, Tracer
 from .rest.retry_policy import RetryPolicy
+from .transport.headers import escape_key
 from .transport.http import HTTPTransport
 from .transport.http1 import MAX_RESPONSE_BYTES
 from .transport.interface import Transport
@@ -181,7 +182,7 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
         if uid:
             headers.append(("Impersonate-Uid", uid))
         for key, values in (extra or {}).items():
-            headers += [(f"Impersonate-Extra-{quote(key, safe='')}", value) for value in values]
+            headers += [(f"Impersonate-Extra-{escape_key(key)}", value) for value in values]
         others = [each for each in self.options.headers if not each[0].startswith("Impersonate-")]
         return self._with(headers=(*others, *headers))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.api.codec import DecodeError, loads
 from kubewright.api.core.v1 import Pod
+from kubewright.api.names import check_dns_subdomain
 
 from .proxy import read_body
 from .responses import RequestError, json_response
@@ -85,6 +86,9 @@ def _parse(body: bytes) -> tuple[str, str, int]:
     namespace, name, port = data.get("namespace"), data.get("name"), data.get("port")
     if not isinstance(namespace, str) or not isinstance(name, str) or not namespace or not name:
         raise RequestError(400, "namespace and name of the pod are required")
+    for field, value in (("namespace", namespace), ("name", name)):
+        if check_dns_subdomain(value):
+            raise RequestError(400, f"{field} {value!r} is not the name of an object")
     if not isinstance(port, int) or isinstance(port, bool) or not 1 <= port <= 65535:
         raise RequestError(400, f"port must be a number from 1 to 65535, not {port!r}")
     return namespace, name, port

@@ -20,6 +20,7 @@ from multidict import CIMultiDict
 
 from kubewright.api.errors import APIError
 from kubewright.client.errors import ConnectionFailed, CredentialsError
+from kubewright.client.transport.headers import escape_value
 
 from .responses import DATA_HEADERS, RequestError, json_response, status_object
 from .sessions import SAFE_METHODS
@@ -88,7 +89,7 @@ class KubernetesProxy:
         headers: CIMultiDict[str] = CIMultiDict({"User-Agent": self._user_agent})
         for name in _FORWARDED:
             if name in request.headers:
-                headers[name] = request.headers[name]
+                headers[name] = escape_value(request.headers[name])
         return headers
 
     async def _http(self, request: Any, path: str, query: str) -> web.StreamResponse:
@@ -124,7 +125,7 @@ class KubernetesProxy:
         headers: CIMultiDict[str] = CIMultiDict(DATA_HEADERS)
         for name in _RETURNED:
             for value in stream.headers.getall(name, ()):
-                headers.add(name, value)
+                headers.add(name, escape_value(value))
         if not _NON_TEXT.match(headers.get("Content-Type", "")):
             headers["Content-Type"] = "text/plain; charset=utf-8"
         response = web.StreamResponse(status=stream.status, headers=headers)

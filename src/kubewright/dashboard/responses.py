@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from kubewright.api.codec import encode
+from kubewright.client.transport.headers import replace_surrogates
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -64,6 +65,7 @@ def raw_json_response(body: bytes, status: int = 200) -> web.Response:
 
 def error_response(path: str, code: int, message: str) -> web.Response:
     """Return an error in the form of its path: a `Status`, JSON, or a page."""
+    message = replace_surrogates(message)
     if path.startswith("/k8s/"):
         return json_response(status_object(code, message), code)
     if path.startswith("/api/"):

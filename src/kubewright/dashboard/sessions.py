@@ -63,7 +63,7 @@ class Sessions:
         """Whether a cookie belongs to a session that has not expired."""
         if self._key:
             text, _, signature = cookie.rpartition(".")
-            if not hmac.compare_digest(signature.encode(), self._sign(text).encode()):
+            if not hmac.compare_digest(_encode(signature), self._sign(text).encode()):
                 return False
             return int(text.partition(".")[0]) >= self._clock()
         digest = _digest(cookie)
@@ -76,11 +76,16 @@ class Sessions:
         return True
 
     def _sign(self, text: str) -> str:
-        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
+        return hmac.new(self._key, _encode(text), hashlib.sha256).hexdigest()
 
 
 def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()
+    return hashlib.sha256(_encode(text)).digest()
+
+
+def _encode(text: str) -> bytes:
+    """Return the bytes of what a browser sent; different texts have different bytes, also if not UTF-8."""
+    return text.encode("utf-8", "surrogatepass")
 
 
 class RequestChecks:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from kubewright.api.errors import BadRequest
+from kubewright.client.transport.headers import identity_value
 from kubewright.controlplane.aggregation.proxy import Proxy
 from kubewright.controlplane.aggregation.remote import Remote, Service, forwarded_headers
 
@@ -86,7 +87,7 @@ class _TargetProxy(Proxy):
     def _headers(self, request: HTTPRequest) -> list[tuple[str, str]]:
         added = {name.lower() for name in self._added}
         kept = [pair for pair in forwarded_headers(request.headers) if pair[0].lower() not in added]
-        return [*kept, *self._added.items()]
+        return [*kept, *((name, identity_value(name, value)) for name, value in self._added.items())]
 
 
 class _TargetRemote(Remote):

@@ -50,7 +50,7 @@ class APIMetrics:
         version = await self._version(RESOURCE)
         if not version:
             return await self._others.containers(pod)
-        path = f"/apis/{RESOURCE}/{version}/namespaces/{pod.namespace}/pods"
+        path = f"/apis/{RESOURCE}/{version}/namespaces/{quote(pod.namespace, safe='')}/pods"
         try:
             items = await self._items(path, labelSelector=self._pods)
         except MetricNotFound:
@@ -68,7 +68,8 @@ class APIMetrics:
         version = await self._version(CUSTOM)
         if not version:
             return await self._others.pod_metric(pod, name, selector)
-        path = f"/apis/{CUSTOM}/{version}/namespaces/{pod.namespace}/pods/*/{quote(name, safe='')}"
+        namespace = quote(pod.namespace, safe="")
+        path = f"/apis/{CUSTOM}/{version}/namespaces/{namespace}/pods/*/{quote(name, safe='')}"
         try:
             items = await self._items(path, labelSelector=self._pods, metricLabelSelector=str(selector))
         except MetricNotFound:
@@ -89,7 +90,7 @@ class APIMetrics:
             )
         root, ending = f"/apis/{CUSTOM}/{version}", quote(metric, safe="")
         if kind == "Namespace":
-            path = f"{root}/namespaces/{name}/metrics/{ending}"
+            path = f"{root}/namespaces/{quote(name, safe='')}/metrics/{ending}"
         else:
             try:
                 found = await self._client.mapper.resource_for(
@@ -98,8 +99,8 @@ class APIMetrics:
             except NoKindMatch as error:
                 raise MetricNotFound(str(error)) from None
             resource = f"{found.plural}.{found.gvk.group}" if found.gvk.group else found.plural
-            scope = f"/namespaces/{namespace}" if found.namespaced else ""
-            path = f"{root}{scope}/{resource}/{name}/{ending}"
+            scope = f"/namespaces/{quote(namespace, safe='')}" if found.namespaced else ""
+            path = f"{root}{scope}/{resource}/{quote(name, safe='')}/{ending}"
         items = await self._items(path, metricLabelSelector=str(selector))
         if not items:
             raise MetricNotFound(f"no metrics returned from custom metrics API for {metric}")
@@ -110,7 +111,7 @@ class APIMetrics:
         version = await self._version(EXTERNAL)
         if not version:
             return await self._others.external_metric(namespace, name, selector)
-        path = f"/apis/{EXTERNAL}/{version}/namespaces/{namespace}/{quote(name, safe='')}"
+        path = f"/apis/{EXTERNAL}/{version}/namespaces/{quote(namespace, safe='')}/{quote(name, safe='')}"
         items = await self._items(path, labelSelector=str(selector))
         if not items:
             raise MetricNotFound("no metrics returned from external metrics API")

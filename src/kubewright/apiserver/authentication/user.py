@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kubewright.client.transport.headers import replace_surrogates
+
 ANONYMOUS = "system:anonymous"
 UNAUTHENTICATED = "system:unauthenticated"
 AUTHENTICATED = "system:authenticated"
@@ -14,12 +16,34 @@ MASTERS = "system:masters"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """An authenticated user; `extra` has further attributes of the authenticator."""
+    """An authenticated user; `extra` has further attributes of the authenticator.
+
+    Characters that cannot be encoded, such as that of a claim `"\\ud800"`, become U+FFFD: every part of a
+    user is compared, audited and forwarded as the same text.
+    """
 
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Replace what cannot be encoded."""
+        if not (
+            self.name.isascii()
+            and self.uid.isascii()
+            and all(map(str.isascii, self.groups))
+            and (not self.extra or _is_ascii(self.extra))
+        ):
+            change = object.__setattr__
+            change(self, "name", replace_surrogates(self.name))
+            change(self, "uid", replace_surrogates(self.uid))
+            change(self, "groups", tuple(map(replace_surrogates, self.groups)))
+            extra: dict[str, tuple[str, ...]] = {}
+            for key, values in self.extra.items():
+                key = replace_surrogates(key)
+                extra[key] = (*extra.get(key, ()), *map(replace_surrogates, values))
+            change(self, "extra", extra)
 
     def with_group(self, group: str) -> User:
         """Return the user with a further group."""
@@ -43,6 +67,10 @@ class User:
         """Return the user of a `userInfo` object."""
         extra = {key: tuple(values) for key, values in (info.get("extra") or {}).items()}
         return cls(info.get("username") or "", tuple(info.get("groups") or ()), info.get("uid") or "", extra)
+
+
+def _is_ascii(extra: Mapping[str, tuple[str, ...]]) -> bool:
+    return all(key.isascii() and all(map(str.isascii, values)) for key, values in extra.items())
 
 
 def anonymous() -> User:

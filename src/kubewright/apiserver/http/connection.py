@@ -20,10 +20,11 @@ from aiohttp import StreamReader, WSMsgType, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import HttpRequestParser
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError
-from multidict import CIMultiDict
+from multidict import CIMultiDict, CIMultiDictProxy
 
 from kubewright.api.errors import APIError, BadRequest
 from kubewright.apiserver.authentication.x509 import PeerCertificate
+from kubewright.client.transport.headers import encode_head, escape_headers, replace_surrogates
 
 from .messages import HTTPResponse, too_large
 from .unknown_methods import RequestParser
@@ -310,10 +311,8 @@ def limited_pieces(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | mem
 
 
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
-_LINE_BREAKS = str.maketrans({"\r": " ", "\n": " "})
 NO_BODY = (204, 304)
 """Status codes of responses without a body."""
-_CHUNKED = "Transfer-Encoding: chunked\r\n"
 _date: tuple[int, str] = (0, "")
 
 
@@ -328,20 +327,30 @@ def http_date() -> str:
 
 def _head(response: HTTPResponse, length: int | None, close: bool, *, chunked: bool = False) -> bytes:
     """Return status line and headers."""
-    date = http_date()
     status = response.status
-    framing = f"Content-Length: {length}\r\n" if length is not None else _CHUNKED if chunked else ""
-    lines = [
-        f"HTTP/1.1 {status} {_REASONS.get(status, '')}\r\n"
-        f"Content-Type: {response.content_type}\r\n{framing}Date: {date}\r\n"
-        if status not in NO_BODY
-        else f"HTTP/1.1 {status} {_REASONS.get(status, '')}\r\nDate: {date}\r\n"
-    ]
+    headers: list[tuple[str, str]] = []
+    if status not in NO_BODY:
+        headers.append(("Content-Type", response.content_type))
+        if length is not None:
+            headers.append(("Content-Length", str(length)))
+        elif chunked:
+            headers.append(("Transfer-Encoding", "chunked"))
+    headers.append(("Date", http_date()))
+    headers += header_pairs(response)
+    if close:
+        headers.append(("Connection", "close"))
+    return encode_head(f"HTTP/1.1 {status} {_REASONS.get(status, '')}", headers, escape=True)
+
+
+def header_pairs(response: HTTPResponse) -> list[tuple[str, str]]:
+    """Return the headers of a response that its handler has set."""
+    pairs: list[tuple[str, str]] = []
     for name, value in response.headers.items():
-        for each in (value,) if isinstance(value, str) else value:
-            lines.append(f"{name}: {each.translate(_LINE_BREAKS)}\r\n")
-    lines.append("Connection: close\r\n\r\n" if close else "\r\n")
-    return "".join(lines).encode("utf-8", "replace")
+        if isinstance(value, str):
+            pairs.append((name, value))
+        else:
+            pairs += [(name, each) for each in value]
+    return pairs
 
 
 class WebSocketAdapter:
@@ -437,12 +446,15 @@ async def compress_response(response: HTTPResponse) -> None:
     response.headers["Vary"] = "Accept-Encoding"
 
 
+def received_headers(native: web.BaseRequest) -> CIMultiDictProxy[str]:
+    """Return the headers of a request. Bytes that are not UTF-8 are U+FFFD, so that every value can be
+    compared, logged, audited and forwarded."""
+    headers: CIMultiDictProxy[str] = native.headers
+    if all(value.isascii() for _, value in native.raw_headers):
+        return headers
+    return CIMultiDictProxy(CIMultiDict((name, replace_surrogates(value)) for name, value in headers.items()))
+
+
 def response_headers(response: HTTPResponse) -> CIMultiDict[str]:
     """Return all headers of a response for aiohttp."""
-    pairs: list[tuple[str, str]] = [("Content-Type", response.content_type)]
-    for name, value in response.headers.items():
-        if isinstance(value, str):
-            pairs.append((name, value))
-        else:
-            pairs.extend((name, each) for each in value)
-    return CIMultiDict(pairs)
+    return CIMultiDict(escape_headers([("Content-Type", response.content_type), *header_pairs(response)]))

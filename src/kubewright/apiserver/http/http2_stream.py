@@ -18,6 +18,7 @@ from multidict import CIMultiDict
 
 from kubewright.api.errors import APIError, BadRequest, TooManyRequests
 from kubewright.apiserver.encoding.negotiation import status_response
+from kubewright.client.transport.headers import escape_value
 
 from .connection import (
     GZIP_MINIMUM,
@@ -25,10 +26,11 @@ from .connection import (
     NO_BODY,
     compress_response,
     decompress,
+    header_pairs,
     http_date,
     limited_pieces,
 )
-from .messages import HTTPRequest, HTTPResponse, text, too_large
+from .messages import HTTPRequest, HTTPResponse, quote_target, text, too_large
 
 if TYPE_CHECKING:
     from .http2 import HTTP2Connection
@@ -39,7 +41,6 @@ _CONNECTION_HEADERS = frozenset(
     ("connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade")
 )
 """Headers that HTTP/2 does not allow."""
-_LINE_BREAKS = str.maketrans({"\r": " ", "\n": " ", "\0": " "})
 
 
 class HTTP2Stream:
@@ -77,13 +78,13 @@ class HTTP2Stream:
         self._target = ""
         fields: list[tuple[str, str]] = []
         for raw_name, raw_value in headers:
-            name, value = raw_name.decode("ascii", "replace"), raw_value.decode("utf-8", "surrogateescape")
+            name, value = raw_name.decode("ascii", "replace"), raw_value.decode("utf-8", "replace")
             if name[0] != ":":
                 fields.append((name, value))
             elif name == ":method":
                 self.method = value
             elif name == ":path":
-                self._target = value
+                self._target = quote_target(raw_value)
             elif name == ":authority":
                 fields.append(("Host", value))
         self._headers = CIMultiDict(fields)
@@ -311,15 +312,14 @@ def _headers(response: HTTPResponse, length: int | None) -> list[tuple[bytes, by
     """Return the header fields of a response."""
     fields = [(b":status", b"%d" % response.status)]
     if response.status not in NO_BODY:
-        fields.append((b"content-type", response.content_type.encode()))
+        fields.append((b"content-type", escape_value(response.content_type).encode()))
         if length is not None:
             fields.append((b"content-length", b"%d" % length))
     fields.append((b"date", http_date().encode()))
-    for name, value in response.headers.items():
+    for name, value in header_pairs(response):
         name = name.lower()
         if name not in _CONNECTION_HEADERS:
-            for each in (value,) if isinstance(value, str) else value:
-                fields.append((name.encode(), each.translate(_LINE_BREAKS).encode("utf-8", "replace")))
+            fields.append((name.encode(), escape_value(value).encode()))
     return fields
 
 

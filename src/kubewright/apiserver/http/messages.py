@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .request_info import RequestInfo
 
 Headers = Mapping[str, str]
+_ASCII = bytes(range(0x21, 0x7F))
 
 
 class Query:
@@ -70,6 +71,11 @@ class Query:
 
     def __bool__(self) -> bool:
         return bool(self.raw)
+
+
+def quote_target(target: bytes) -> str:
+    """Return the target of a request, with bytes that are not ASCII percent-encoded."""
+    return target.decode() if target.isascii() else quote(target, safe=_ASCII)
 
 
 class WarningRecorder:

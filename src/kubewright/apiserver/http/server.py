@@ -21,6 +21,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+from urllib.parse import unquote
 
 from aiohttp import HttpVersion10, HttpVersion11, web
 
@@ -45,9 +46,10 @@ from .connection import (
     WebSocketAdapter,
     body_reader,
     compress_response,
+    received_headers,
     response_headers,
 )
-from .messages import HTTPRequest, HTTPResponse
+from .messages import HTTPRequest, HTTPResponse, quote_target
 from .ports import explain_listen_error
 from .tls import (
     CertificateAuthority,
@@ -331,15 +333,17 @@ class HTTPServer:
         if native.version < HttpVersion10:
             return connection.handle_error(native, 400, None, "unsupported protocol version")
         target = native.raw_path
+        if not target.isascii():
+            target = quote_target(target.encode("utf-8", "surrogateescape"))
         if target[:1] not in ("/", "*"):
             # The absolute form, which proxies send; the authority is not used.
             target = "/" + target.partition("://")[2].partition("/")[2]
         path, _, query = target.partition("?")
         request = HTTPRequest(
             native.method,
-            native.path if "%" in path else path,
+            unquote(path) if "%" in path else path,
             query=query,
-            headers=native.headers,
+            headers=received_headers(native),
             body=b"" if not native.can_read_body else body_reader(native, grace=self.body_grace),
             peer_certificate=connection.peer if connection.peer_known else connection.identify(),
             native=native,

@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from kubewright.client.transport.headers import encode_head
+
+from .connection import header_pairs
+
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
     from aiohttp.web_protocol import RequestHandler
@@ -111,14 +115,11 @@ async def run_tunnel(handler: RequestHandler, response: HTTPResponse) -> web.Str
     if transport is None or transport.is_closing():
         await response.tunnel(_ClosedTunnel())
         return _FinishedResponse()
-    lines = [f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}"]
-    for name, value in response.headers.items():
-        lines += [f"{name}: {each}" for each in ((value,) if isinstance(value, str) else value)]
-    if any("\r" in line or "\n" in line for line in lines):
-        raise ValueError("a header contains a line break")
+    start_line = f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}"
+    head = encode_head(start_line, header_pairs(response), escape=True)
     tunnel = ClientTunnel(handler, transport)
     transport.set_protocol(tunnel)
-    transport.write("\r\n".join([*lines, "", ""]).encode("utf-8"))
+    transport.write(head)
     try:
         await response.tunnel(tunnel)
     finally:

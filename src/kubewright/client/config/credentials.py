@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import quote
 
 from multidict import CIMultiDict
 
 from kubewright.client.errors import ConfigError, CredentialsError
+from kubewright.client.transport.headers import escape_key
 
 from .cluster_config import ClusterConfig, Impersonation, PEMData
 from .exec_plugin import ExecCredentials
@@ -216,5 +216,5 @@ def _impersonation(who: Impersonation | None) -> list[tuple[str, str]]:
     if who.uid:
         headers.append(("Impersonate-Uid", who.uid))
     for key, values in who.extra.items():
-        headers += [(f"Impersonate-Extra-{quote(key, safe='')}", value) for value in values]
+        headers += [(f"Impersonate-Extra-{escape_key(key)}", value) for value in values]
     return headers

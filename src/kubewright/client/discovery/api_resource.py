@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 from kubewright.api.gvk import GroupVersion, GroupVersionKind, GroupVersionResource
 
+_DOTS = (".", "..")
+
 
 @dataclass(frozen=True)
 class APIResource:
@@ -39,7 +41,12 @@ class APIResource:
         return self.gvr.path
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Return the URL path of an object, or of the collection without a name."""
+        """Return the URL path of an object, or of the collection without a name.
+
+        Raises `ValueError` for names that proxies would remove from the path.
+        """
+        if name in _DOTS or namespace in _DOTS:
+            raise ValueError(f"invalid name {name!r} in namespace {namespace!r}: may not be '.' or '..'")
         path = self._root
         if namespace and self.namespaced:
             path = f"{path}/namespaces/{quote(namespace, safe='')}"

@@ -20,6 +20,7 @@ from kubewright.client.config.cluster_config import ClusterConfig
 from kubewright.client.config.credentials import Credentials
 from kubewright.client.errors import ConfigError, ConnectionFailed
 
+from .headers import encode_head
 from .http1 import MAX_RESPONSE_BYTES, Connection
 from .interface import APIResponse, Headers, ResponseStream, WebSocketConnection
 from .proxy import P, ProxyConfig, connect_through, connect_to, is_local, proxy_context, proxy_for
@@ -65,11 +66,8 @@ class HTTPTransport:
         self._absolute = f"http://{target.netloc}" if plain_proxy else ""
         # Compression costs more than it saves on the loopback interface.
         compressed = not config.disable_compression and not is_local(self._host)
-        self._whole_head = f"Host: {target.netloc.rpartition('@')[2]}\r\nAccept-Encoding: " + (
-            "gzip\r\n" if compressed else "identity\r\n"
-        )
-        self._stream_head = f"Host: {target.netloc.rpartition('@')[2]}\r\nAccept-Encoding: identity\r\n"
-        self._watch_list_head = f"Host: {target.netloc.rpartition('@')[2]}\r\nAccept-Encoding: gzip\r\n"
+        self._host_header = ("Host", target.netloc.rpartition("@")[2])
+        self._compresses = compressed
         self._compress_watch_lists = compress_watch_lists and not config.disable_compression
         self._proxy_contexts: tuple[ssl.SSLContext | None, ssl.SSLContext | None] | None = None
         self._connect_timeout = connect_timeout
@@ -90,7 +88,7 @@ class HTTPTransport:
         timeout: float | None = None,
     ) -> APIResponse:
         """Send a request and return the complete response."""
-        request = await self._request(method, path, query, headers, body, self._whole_head)
+        request = await self._request(method, path, query, headers, body, gzip=self._compresses)
         async with asyncio.timeout(timeout):
             connection, response = await self._exchange(Connection.send, method, request)
         self._release(connection)
@@ -108,8 +106,7 @@ class HTTPTransport:
     ) -> ResponseStream:
         """Send a request with a streamed response."""
         compressed = self._compress_watch_lists and "sendInitialEvents=true" in query
-        head = self._watch_list_head if compressed else self._stream_head
-        request = await self._request(method, path, query, headers, body, head)
+        request = await self._request(method, path, query, headers, body, gzip=compressed)
         async with asyncio.timeout(timeout):
             connection, stream = await self._exchange(Connection.stream, method, request)
         stream.idle_timeout = idle_timeout
@@ -172,28 +169,23 @@ class HTTPTransport:
         await asyncio.sleep(0)
 
     async def _request(
-        self, method: str, path: str, query: str, headers: Headers | None, body: bytes, head: str
+        self, method: str, path: str, query: str, headers: Headers | None, body: bytes, *, gzip: bool
     ) -> bytes:
         target = f"{self._prefix}{path}?{query}" if query else f"{self._prefix}{path}"
         if not target.isascii() or not target.isprintable() or " " in target:
             raise ValueError(f"invalid URL path: {target!r}")
-        lines = [f"{method} {self._absolute}{target} HTTP/1.1\r\n", head]
+        pairs = [self._host_header, ("Accept-Encoding", "gzip" if gzip else "identity")]
         impersonates = headers is not None and "Impersonate-User" in headers
         for name, value in (await self.credentials.headers()).items():
             if not (impersonates and name.startswith("Impersonate-")):
-                lines.append(f"{name}: {value}\r\n")
+                pairs.append((name, value))
         if self._absolute and self._proxy is not None and self._proxy.authorization:
-            lines.append(f"Proxy-Authorization: {self._proxy.authorization}\r\n")
+            pairs.append(("Proxy-Authorization", self._proxy.authorization))
         if headers:
-            for name, value in headers.items():
-                lines.append(f"{name}: {value}\r\n")
+            pairs += headers.items()
         if body or method in ("POST", "PUT", "PATCH"):
-            lines.append(f"Content-Length: {len(body)}\r\n")
-        lines.append("\r\n")
-        text = "".join(lines)
-        if text.count("\n") != len(lines) + head.count("\n") - 1 or text.count("\r") != text.count("\n"):
-            raise ValueError("a request header contains a line break")
-        return text.encode("latin-1") + body
+            pairs.append(("Content-Length", str(len(body))))
+        return encode_head(f"{method} {self._absolute}{target} HTTP/1.1", pairs, escape=False) + body
 
     async def _acquire(self) -> Connection:
         if self._closed:

@@ -201,7 +201,7 @@ class Connection(asyncio.Protocol):
             self.reusable = False
 
     def _read_head(self, head: bytes) -> None:
-        lines = head.decode("latin-1").split("\r\n")
+        lines = head.decode("utf-8", "surrogateescape").split("\r\n")
         parts = lines[0].split(" ", 2)
         if len(parts) < 2 or not parts[0].startswith("HTTP/1.") or not parts[1].isdecimal():
             raise ValueError(f"invalid status line {lines[0][:80]!r}")

@@ -21,6 +21,8 @@ from urllib.parse import unquote, urlsplit
 from kubewright.client.config.cluster_config import ClusterConfig
 from kubewright.client.errors import ConfigError, ConnectionFailed
 
+from .headers import encode_head
+
 P = TypeVar("P", bound=asyncio.Protocol)
 
 _PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
@@ -240,10 +242,10 @@ class _ProxyHandshake(asyncio.Protocol):
 
 async def _connect(handshake: _ProxyHandshake, proxy: ProxyConfig, host: str, port: int) -> None:
     target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+    headers = [("Host", target)]
     if proxy.authorization:
-        lines.append(f"Proxy-Authorization: {proxy.authorization}")
-    handshake.write(("\r\n".join(lines) + "\r\n\r\n").encode())
+        headers.append(("Proxy-Authorization", proxy.authorization))
+    handshake.write(encode_head(f"CONNECT {target} HTTP/1.1", headers, escape=False))
     head = await handshake.read(proxy, lambda data: data.find(b"\r\n\r\n") + 4 if b"\r\n\r\n" in data else 0)
     status = head.split(b"\r\n", 1)[0].decode("latin-1")
     if status.split(" ")[1:2] != ["200"]:

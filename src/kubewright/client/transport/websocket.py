@@ -14,6 +14,7 @@ from kubewright.api import codec
 from kubewright.api.errors import APIError, from_response
 from kubewright.client.errors import ConnectionFailed
 
+from .headers import check_headers, escape_value
 from .interface import Headers, read_limited
 
 if TYPE_CHECKING:
@@ -127,8 +128,8 @@ async def _handshake(
     try:
         return await session.ws_connect(
             url,
-            headers=headers,
-            protocols=protocols,
+            headers=CIMultiDict(check_headers(headers.items())),
+            protocols=tuple(escape_value(each) for each in protocols),
             heartbeat=HEARTBEAT,
             max_msg_size=MESSAGE_LIMIT,
             **options,

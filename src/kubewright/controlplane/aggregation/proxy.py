@@ -10,6 +10,7 @@ from kubewright.api.errors import ServiceUnavailable
 from kubewright.apiserver.authentication.tokens import WEBSOCKET_BEARER
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, WebSocket
 from kubewright.client.errors import ConnectionFailed
+from kubewright.client.transport.headers import InvalidHeader, escape_value, is_token
 from kubewright.controlplane.webhooks.client import ServiceNotResolved
 
 from .remote import Remote, Service, explain, forwarded_headers, identity_headers
@@ -48,11 +49,14 @@ class Proxy:
         except ServiceNotResolved:
             return unavailable()
         upgrade = request.headers.get("Upgrade", "").lower()
-        if upgrade == "websocket":
-            return await self._bridge_websocket(request, address)
-        if upgrade == SPDY and "upgrade" in request.headers.get("Connection", "").lower():
-            return await self._tunnel(request, address)
-        return await self._forward(request, address)
+        try:
+            if upgrade == "websocket":
+                return await self._bridge_websocket(request, address)
+            if upgrade == SPDY and "upgrade" in request.headers.get("Connection", "").lower():
+                return await self._tunnel(request, address)
+            return await self._forward(request, address)
+        except InvalidHeader as error:
+            raise ServiceUnavailable(f"error trying to reach service: net/http: {error}") from None
 
     async def address(self) -> str:
         """Return host and port of the server; raise `ServiceNotResolved`."""
@@ -76,7 +80,7 @@ class Proxy:
         if request.span is not None:
             headers = [pair for pair in headers if pair[0].lower() != "traceparent"]
             headers.append(("Traceparent", request.span.context.traceparent))
-        headers.append(("Audit-Id", request.audit_id))
+        headers.append(("Audit-Id", escape_value(request.audit_id)))
         return [
             pair
             for position, pair in enumerate(headers)
@@ -125,7 +129,7 @@ class Proxy:
         protocols = [
             each.strip()
             for each in request.headers.get("Sec-WebSocket-Protocol", "").split(",")
-            if each.strip() and not each.strip().startswith(WEBSOCKET_BEARER)
+            if is_token(each.strip()) and not each.strip().startswith(WEBSOCKET_BEARER)
         ]
         try:
             other = await session.ws_connect(

@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote
 
 from kubewright.apiserver.authentication.user import User
+from kubewright.client.transport.headers import InvalidHeader, escape_headers, escape_key, identity_value
 
 if TYPE_CHECKING:
     import aiohttp
@@ -67,24 +67,25 @@ class Service(NamedTuple):
 
 
 def identity_headers(user: User) -> list[tuple[str, str]]:
-    """Return the user headers of a forwarded request."""
+    """Return the user headers of a forwarded request; raises `InvalidHeader` for a user that they cannot
+    name."""
     headers = [("X-Remote-User", user.name)]
     if user.uid:
         headers.append(("X-Remote-Uid", user.uid))
     headers += [("X-Remote-Group", group) for group in user.groups]
     for key, values in user.extra.items():
-        headers += [(f"X-Remote-Extra-{quote(key, safe='')}", value) for value in values]
-    return headers
+        headers += [(f"X-Remote-Extra-{escape_key(key)}", value) for value in values]
+    return [(name, identity_value(name, value)) for name, value in headers]
 
 
 def forwarded_headers(headers: Any) -> list[tuple[str, str]]:
     """Return the client's headers without connection and identity headers."""
-    return [
+    return escape_headers(
         (name, value)
         for name, value in headers.items()
         if name.lower() not in _HOP_BY_HOP
         and not name.lower().startswith(("x-remote-", "impersonate-", "sec-websocket"))
-    ]
+    )
 
 
 class Remote:
@@ -181,7 +182,7 @@ class Remote:
             ):
                 data = await _bounded(response)
                 return response.status, data, dict(response.headers)
-        except aiohttp.ClientError as error:
+        except (aiohttp.ClientError, InvalidHeader) as error:
             raise OSError(f"failing or missing response from {url}: {explain(url, error)}") from None
         except TimeoutError:
             raise OSError(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.apiserver.http.messages import HTTPResponse, Tunnel
 from kubewright.client.errors import ConnectionFailed
+from kubewright.client.transport.headers import encode_head
 from kubewright.client.transport.http1 import BodyStream, Connection
 from kubewright.client.transport.interface import read_limited
 
@@ -65,11 +66,10 @@ async def tunnel(
 
     `host` is what to connect to, if it is not the host of the URL.
     """
-    lines = [f"{method} {url.raw_path_qs} HTTP/1.1", f"Host: {url.host_port_subcomponent}"]
-    lines += [f"{name}: {value}" for name, value in headers]
+    pairs = [("Host", url.host_port_subcomponent), *headers]
     if body:
-        lines.append(f"Content-Length: {len(body)}")
-    request = "\r\n".join([*lines, "", ""]).encode("utf-8") + body
+        pairs.append(("Content-Length", str(len(body))))
+    request = encode_head(f"{method} {url.raw_path_qs} HTTP/1.1", pairs, escape=True) + body
     async with asyncio.timeout(CONNECT_TIMEOUT):
         _, far = await asyncio.get_running_loop().create_connection(
             _Far, host or url.host, url.port, ssl=context, server_hostname=server_hostname or url.host

@@ -12,6 +12,7 @@ import io
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from kubewright.client.transport.headers import encode_head
 from kubewright.workloads.nodes.objects import Object
 from kubewright.workloads.nodes.runtime import ContainerRuntime
 
@@ -40,11 +41,12 @@ async def send_to_pod(
 ) -> PodResponse:
     """Send a request to a port of a pod; raise `ConnectionError` without a response."""
     address = (pod.get("status") or {}).get("podIP") or "127.0.0.1"
-    lines = [f"{method} {path} HTTP/1.1", f"Host: {address}:{port}", "Connection: close"]
-    lines += [f"{name}: {value}" for name, value in headers if name.lower() not in _DROPPED]
+    pairs = [("Host", f"{address}:{port}"), ("Connection", "close")]
+    pairs += [pair for pair in headers if pair[0].lower() not in _DROPPED]
     if body:
-        lines.append(f"Content-Length: {len(body)}")
-    exchange = _Exchange("\r\n".join([*lines, "", ""]).encode() + body, is_head=method == "HEAD")
+        pairs.append(("Content-Length", str(len(body))))
+    request = encode_head(f"{method} {path} HTTP/1.1", pairs, escape=True) + body
+    exchange = _Exchange(request, is_head=method == "HEAD")
     forwarding = asyncio.ensure_future(runtime.port_forward(pod, port, exchange))
     complete = asyncio.create_task(exchange.complete.wait())
     try:

@@ -273,7 +273,9 @@ class KubeletServer:
             raise KubeletError(503, f'pod "{pod}" is not running')
         path = "/" + "/".join(request.rel_url.raw_path.split("/")[5:])
         query = request.rel_url.raw_query_string
-        headers = [(name, value) for name, value in request.headers.items() if name != "Authorization"]
+        headers = [
+            (name, value) for name, value in request.headers.items() if name.lower() != "authorization"
+        ]
         try:
             response = await send_to_pod(
                 self._nodes.runtime,

@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import msgspec
 
@@ -355,7 +356,7 @@ class CSIMounts:
 
     async def _claim_and_volume(self, namespace: str, claim: str) -> tuple[Object, Object]:
         """Return a claim and its volume, which is empty if the claim is not bound."""
-        path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}"
+        path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{quote(claim, safe='')}"
         try:
             found = await self._sender.send("GET", path)
         except NotFound:

@@ -36,7 +36,7 @@ class ClusterReader:
     async def data(self, kind: DataKind, namespace: str, name: str) -> dict[str, bytes]:
         """Return the data of a ConfigMap or Secret; raise `MissingReference`."""
         try:
-            found = await self._get(f"/api/v1/namespaces/{namespace}/{_PLURALS[kind]}/{quote(name)}")
+            found = await self._get(f"/api/v1/namespaces/{namespace}/{_PLURALS[kind]}/{quote(name, safe='')}")
         except NotFound:
             raise MissingReference(f'{kind} "{name}" not found') from None
         if kind == "secret":
@@ -64,7 +64,7 @@ class ClusterReader:
 
     async def volume_path(self, namespace: str, claim: str) -> str | None:
         """Return the local path of the volume of a claim, if it has one; raise `MissingReference`."""
-        path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{quote(claim)}"
+        path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{quote(claim, safe='')}"
         try:
             found = await self._get(path)
         except NotFound:
@@ -72,7 +72,7 @@ class ClusterReader:
         name = (found.get("spec") or {}).get("volumeName")
         if not name:
             raise MissingReference(f'persistentvolumeclaim "{claim}" is not bound')
-        volume = await self._get(f"/api/v1/persistentvolumes/{quote(name)}")
+        volume = await self._get(f"/api/v1/persistentvolumes/{quote(name, safe='')}")
         spec = volume.get("spec") or {}
         source = spec.get("hostPath") or spec.get("local") or {}
         return source.get("path")
@@ -96,7 +96,7 @@ class ClusterReader:
                 },
             },
         }
-        path = f"/api/v1/namespaces/{metadata['namespace']}/serviceaccounts/{quote(account)}/token"
+        path = f"/api/v1/namespaces/{metadata['namespace']}/serviceaccounts/{quote(account, safe='')}/token"
         try:
             found = await self._sender.send("POST", path, request)
         except NotFound as error:

@@ -7,6 +7,7 @@ import errno
 import ssl
 from typing import Final, NamedTuple
 
+from kubewright.client.transport.headers import InvalidHeader, encode_head
 from kubewright.workloads.nodes.objects import Object
 from kubewright.workloads.nodes.runtime import CollectedStreams
 
@@ -82,11 +83,14 @@ async def _http_get(request: Object, container: Object) -> ActionResult:
     defaults = {"Host": f"{host}:{port}", "User-Agent": _USER_AGENT, "Accept": "*/*", "Connection": "close"}
     headers.update({name: value for name, value in defaults.items() if name.lower() not in given})
     path = "/" + str(request.get("path") or "/").lstrip("/")
-    lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    try:
+        head = encode_head(f"GET {path} HTTP/1.1", headers.items(), escape=False)
+    except InvalidHeader as error:
+        return ActionResult(False, f'Get "{url}": net/http: {error}')
     writer: asyncio.StreamWriter | None = None
     try:
         reader, writer = await asyncio.open_connection(host, port, ssl=context)
-        writer.write("\r\n".join(lines).encode())
+        writer.write(head)
         await writer.drain()
         first = (await reader.readline()).decode(errors="replace").split()
     except OSError as error:
