@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from kubewright.trusted_files import UntrustedFile, check_file
+
 PROBE_SECONDS = 10.0
 """Timeout of the connection to the control plane of an existing kubeconfig, which may be busy."""
 
@@ -24,8 +26,13 @@ def check_overwrite(path: Path) -> None:
 def find_running(path: Path) -> str:
     """Return the URL of the control plane that wrote a kubeconfig, if it is running; else an empty string.
 
-    Raise an error if the file exists and was not written by `kubewright up`.
+    Raise an error if the file exists and was not written by `kubewright up`, or if another user could have
+    written it, or could replace it.
     """
+    try:
+        check_file(path)
+    except UntrustedFile as error:
+        raise click.ClickException(f"{error}; or choose another file with --kubeconfig") from None
     try:
         text = path.read_bytes()
     except FileNotFoundError:

@@ -15,6 +15,7 @@ import msgspec
 import yaml
 
 from kubewright.api.times import duration_nanoseconds
+from kubewright.trusted_files import read_named_file
 
 GROUP: Final = "apiserver.config.k8s.io"
 _MAX_BYTES: Final = 1024 * 1024
@@ -34,7 +35,7 @@ def read_config_file(path: str | Path, kind: str, type_: type[T], versions: tupl
     """Read the configuration of a kind; raises `ConfigFileError`."""
     with naming_file(path):
         try:
-            text = Path(path).read_bytes()
+            text = read_named_file(path)
         except OSError as error:
             raise ConfigFileError(f"cannot read the {kind}: {error.strerror}") from None
         if len(text) > _MAX_BYTES:

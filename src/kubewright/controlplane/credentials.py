@@ -18,6 +18,7 @@ import msgspec
 
 from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair
 from kubewright.storage.contract import KeyExists, RevisionMismatch, Storage
+from kubewright.trusted_files import read_named_file
 
 PRIVATE = "/kubewright/private/"
 _RENEW = timedelta(days=30)
@@ -118,7 +119,7 @@ def read_certificates(path: Path) -> bytes:
     """Read a file of certificates (PEM); raises `OSError`, or `ValueError` if it has none."""
     from cryptography import x509
 
-    data = path.read_bytes()
+    data = read_named_file(path)
     try:
         x509.load_pem_x509_certificates(data)
     except ValueError:

@@ -27,6 +27,7 @@ from kubewright.apiserver.encoding.protobuf import builtin_codec
 from kubewright.apiserver.server import APIServer
 from kubewright.apiserver.work_estimate import WorkEstimator
 from kubewright.storage import Storage, open_storage
+from kubewright.trusted_files import read_named_file
 
 from . import readiness
 from .access import (
@@ -198,7 +199,7 @@ class ControlPlane:
             serving=read_key_pair(tls_key_pair),
             front_proxy_client=read_key_pair(proxy_client_key_pair),
             kubelet_client=read_key_pair(kubelet_client_key_pair),
-            signing_key=Path(signing).read_bytes() if signing is not None else b"",
+            signing_key=read_named_file(signing) if signing is not None else b"",
             directory=Path(cert_dir) if cert_dir is not None else None,
         )
         self._kubelet_address_types = tuple(kubelet_preferred_address_types)
@@ -228,7 +229,7 @@ class ControlPlane:
         self.service_account_issuers = tuple(each for each in issuers if each) or (
             "https://kubernetes.default.svc",
         )
-        self._account_keys = [Path(path).read_bytes() for path in service_account_key_files]
+        self._account_keys = [read_named_file(path) for path in service_account_key_files]
         authentication = AuthenticationSettings(
             token_files=[StaticTokenAuthenticator.from_file(token_auth_file)]
             if token_auth_file is not None

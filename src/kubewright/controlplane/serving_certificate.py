@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair
+from kubewright.trusted_files import check_file
 
 from .credentials import CredentialStore, load_or_issue_certificate
 
@@ -33,6 +34,8 @@ async def load_serving_certificate(
 ) -> KeyPair:
     """Return the certificate in `directory`, or the stored one, issued if necessary and written there."""
     if directory is not None and (directory / "apiserver.crt").exists():
+        for name in ("apiserver.crt", "apiserver.key"):
+            check_file(directory / name)
         return KeyPair.from_files(directory / "apiserver.crt", directory / "apiserver.key")
     pair = await load_or_issue_certificate(
         credentials, "serving", authority, "kubewright-apiserver", hosts=hosts, server=True

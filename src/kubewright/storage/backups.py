@@ -11,13 +11,15 @@ Restoring writes the differences between the store and the backup as ordinary ch
 updated and deleted, revisions continue to grow, and watches receive the events. So clients with caches
 converge, and no revision is used twice. When a server has the SQLite file open, it does the restore itself:
 the backup is placed beside its database as `PATH.restore`, and the server writes the outcome to
-`PATH.restore.result`.
+`PATH.restore.result`. A restore replaces the cluster, so a request is accepted only from the user of the
+server and from root, and only in a directory that no other user can write to.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import sqlite3
 import time
@@ -25,8 +27,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from kubewright.trusted_files import UntrustedFile, check_file
+
 from .contract import KeyExists, KeyValue, RevisionMismatch, Storage, StorageError
 from .rows import FORMAT, SCHEMA, LogContents, Row, insert_rows, write_facts
+
+logger = logging.getLogger("kubewright.storage")
 
 _CONCURRENT_WRITES = 200
 """Writes of a restore that are in progress at the same time: one group commit on SQLite."""
@@ -81,6 +87,9 @@ def copy_database(source: Path, target: Path) -> int:
             origin.backup(copy)
             copy.execute("PRAGMA journal_mode = DELETE")
         contents = read_backup(temporary)
+        with contextlib.closing(sqlite3.connect(temporary)) as copy:
+            write_facts(copy, opened=0)  # The mark of the source is not that of the copy.
+            copy.commit()
         _publish(temporary, target)
     except sqlite3.Error as error:
         raise StorageError(f"cannot copy the store {source} to {target}: {error}") from error
@@ -145,9 +154,11 @@ def read_backup(path: Path) -> LogContents:
 async def restore(url: str, backup: str | os.PathLike[str], *, timeout: float = 600.0) -> Restored:
     """Make the store at `url` equal to a backup, also while a server uses it.
 
-    `timeout` bounds the wait for a server that has the SQLite file open.
+    `timeout` bounds the wait for a server that has the SQLite file open. Raises `StorageError`, also if
+    another user could have written the backup, or could request restores of the store.
     """
     path = Path(backup)
+    _check(path, named=True)
     from .sqlite import SQLiteStorage
     from .store_lock import StoreInUse
     from .url import open_storage
@@ -209,8 +220,14 @@ def _request_restore(store: Path, path: Path, timeout: float) -> Restored:
     """Request a restore from the server that has the file open, and wait for the outcome."""
     request = store.with_name(store.name + ".restore")
     result = store.with_name(store.name + ".restore.result")
+    _check(store)
+    _check(request, exclusive=True)
     result.unlink(missing_ok=True)
-    copy_database(path, request)
+    copy = store.with_name(store.name + ".restore.copy")
+    copy_database(path, copy)
+    if os.geteuid() == 0:  # The user of the server reads it.
+        os.chown(copy, store.stat().st_uid, -1)
+    copy.replace(request)
     deadline = time.monotonic() + timeout
     while not result.exists():
         if time.monotonic() > deadline:
@@ -227,22 +244,45 @@ def _request_restore(store: Path, path: Path, timeout: float) -> Restored:
     return Restored(*map(int, rest.split()))
 
 
+def check_request(store: Path) -> str:
+    """Return why a request for a restore beside an open store is not served; empty if it is."""
+    try:
+        check_file(store.with_name(store.name + ".restore"), exclusive=True)
+    except UntrustedFile as error:
+        return str(error)
+    return ""
+
+
 async def serve_restore(storage: Storage, store: Path) -> bool:
-    """Restore the backup that was placed beside an open store, if any; returns whether there was one."""
+    """Restore the backup that was placed beside an open store, if any; returns whether there was one.
+
+    Call `check_request` first.
+    """
     request = store.with_name(store.name + ".restore")
     if not request.exists():
         return False
+    logger.warning("restoring a backup", extra={"path": str(request), "user": request.stat().st_uid})
     try:
         contents = await asyncio.to_thread(read_backup, request)
-        outcome = "restored {} {} {}".format(*await apply_backup(storage, contents))
+        restored = await apply_backup(storage, contents)
+        outcome = "restored {} {} {}".format(*restored)
+        logger.warning("restored a backup", extra={"path": str(request), **restored._asdict()})
     except StorageError as error:
         outcome = f"failed {error}"
+        logger.error("cannot restore a backup", extra={"path": str(request), "error": str(error)})
     result = store.with_name(store.name + ".restore.result")
     temporary = store.with_name(store.name + ".restore.writing")
     temporary.write_text(outcome)
     temporary.replace(result)
     request.unlink()
     return True
+
+
+def _check(path: Path, *, named: bool = False, exclusive: bool = False) -> None:
+    try:
+        check_file(path, named=named, exclusive=exclusive)
+    except UntrustedFile as error:
+        raise StorageError(str(error)) from None
 
 
 def _sqlite_path(url: str) -> Path | None:

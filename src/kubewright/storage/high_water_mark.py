@@ -3,7 +3,8 @@
 The mark is written after every commit and before the writers receive their responses. SQLite repairs a
 damaged write-ahead log by discarding its end, silently; a database whose revision is below the mark has
 lost acknowledged changes. The mark is flushed to the disk once a second and when the store is closed: after
-a loss of power it may be older than the database, never newer.
+a loss of power it may be older than the database, never newer. It is flushed when it is created, so that a
+database that was opened for writing has one.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ class HighWaterMark:
         self._file: int | None = None
         self._flushed = 0.0
 
-    def read(self) -> int:
-        """Return the revision, 0 if the file does not exist. Raises `StorageError` if it is damaged."""
+    def read(self) -> int | None:
+        """Return the revision, `None` if the file does not exist. Raises `StorageError` if it is damaged."""
         try:
             text = self.path.read_bytes()
         except FileNotFoundError:
-            return 0
+            return None
         except OSError as error:
             raise StorageError(f"cannot read {self.path}: {error.strerror}") from error
         if not text:
-            return 0
+            return None
         digits, _, checksum = text.partition(b" ")
         if checksum.strip() != _checksum(digits):
             raise StorageError(
@@ -46,6 +47,23 @@ class HighWaterMark:
                 "'kubewright backup', then delete the mark or start with --accept-data-loss"
             )
         return int(digits)
+
+    def create(self, revision: int) -> bool:
+        """Record a revision and flush the file and its directory; returns whether that succeeded."""
+        self.write(revision)
+        try:
+            if self._file is None or os.fstat(self._file).st_size == 0:
+                return False
+            if self._fsync:
+                os.fsync(self._file)
+                directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    os.fsync(directory)
+                finally:
+                    os.close(directory)
+        except OSError:
+            return False
+        return True
 
     def write(self, revision: int) -> None:
         """Record a revision. A mark that cannot be written stays lower: detection is weaker, not wrong."""

@@ -10,6 +10,11 @@ the checksum of every row and of the facts, and that its revision is not below t
 it. A damaged file is not opened and not changed, unless data loss is accepted: then the intact rows are
 copied to a new file, and the damaged one is renamed.
 
+While a server has the file open, the fact `opened` is 1: then the mark belongs to the file, and a missing one
+means that lost changes would not be noticed. After a clean end the database alone is complete.
+
+A file that another user could have written is not opened (`kubewright.trusted_files`).
+
 These functions block. A store calls them from its one writer thread.
 """
 
@@ -20,7 +25,10 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
+
+from kubewright.trusted_files import UntrustedFile, check_file
 
 from .contract import StorageError
 from .high_water_mark import HighWaterMark
@@ -57,6 +65,12 @@ _REMEDY = (
     " what is missing"
 )
 
+_UNKNOWN_REVISIONS = 1_000_000
+"""Revisions that are skipped where the mark is missing, because it is not known which have been used."""
+
+_FILES = ("", "-wal", "-shm", "-journal", ".mark", ".lock")
+"""Suffixes of the files of a store, which are all trusted."""
+
 _MINIMUM_SPACE = 256 * 1024
 """Free bytes that SQLite needs to create the files beside the database."""
 
@@ -77,6 +91,7 @@ class LogFile:
         self._lock = StoreLock(self.path)
         self._committed = 0
         self._suspect = False
+        self._is_marked = False
 
     def _beside(self, suffix: str) -> Path:
         return self.path.with_name(self.path.name + suffix)
@@ -93,6 +108,7 @@ class LogFile:
 
     def open(self) -> LogContents:
         """Lock the file, verify and read it, create it if it is new."""
+        self._check_owners()
         try:
             self._lock.acquire()
             try:
@@ -104,8 +120,9 @@ class LogFile:
                 self._salvage()
                 contents = self._read()
             self._committed = contents.revision
-            if self._lock.is_held:
-                self._mark.write(contents.revision)
+            if self._lock.is_held and self._mark.create(contents.revision):
+                self._set_opened()
+            self._check_owners()  # of files that were created meanwhile
             return contents
         except BaseException as error:
             self.close()
@@ -129,6 +146,29 @@ class LogFile:
 
     # Opening
 
+    def _check_owners(self) -> None:
+        """Raise `StorageError` if another user could have written one of the files."""
+        for suffix in _FILES:
+            try:
+                check_file(self._beside(suffix))
+            except UntrustedFile as error:
+                raise StorageError(f"cannot open the store: {error}") from None
+
+    def _set_opened(self) -> None:
+        """Record in the database itself, not in its write-ahead log, that it has a mark."""
+        assert self._database is not None
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+            write_facts(self._database, opened=1)
+            self._database.execute("COMMIT")
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._is_marked = True
+        except sqlite3.Error as error:
+            # The file is read-only or the disk is full: it can be read, and writers get the error.
+            logger.info("mark not recorded", extra={"path": str(self.path), "error": str(error)})
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+
     def _read(self) -> LogContents:
         """Verify and read the file through a connection that changes nothing, then connect for writing."""
         mark = self._mark.read() if not self._accept_data_loss else self._readable_mark()
@@ -148,12 +188,12 @@ class LogFile:
             self._connect()
         return contents
 
-    def _readable_mark(self) -> int:
+    def _readable_mark(self) -> int | None:
         try:
             return self._mark.read()
         except StorageError as error:
             logger.warning("ignored a damaged high-water mark", extra={"error": str(error)})
-            return 0
+            return None
 
     def _connect_read_only(self) -> sqlite3.Connection:
         database = sqlite3.connect(
@@ -168,7 +208,7 @@ class LogFile:
             pass  # `_verify` reports it.
         return database
 
-    def _verify(self, database: sqlite3.Connection, mark: int) -> LogContents:
+    def _verify(self, database: sqlite3.Connection, mark: int | None) -> LogContents:
         """Return the contents of the file. Raises `DamagedStore` if acknowledged data is missing."""
         damaged: list[Row] = []
         try:
@@ -199,7 +239,12 @@ class LogFile:
             )
         if version >= FORMAT and facts.get("checksum") != facts_checksum(facts):
             raise DamagedStore(f"the table of facts in {self.path} does not match its checksum; {_REMEDY}")
-        if contents.revision < mark:
+        if mark is None and facts.get("opened"):
+            raise DamagedStore(
+                f"the store {self.path} was not closed and {self._mark.path.name} is missing: the last "
+                f"acknowledged changes after revision {contents.revision} may be missing, too; {_REMEDY}"
+            )
+        if mark is not None and contents.revision < mark:
             raise DamagedStore(
                 f"the store {self.path} ends at revision {contents.revision}, but revision {mark} was "
                 f"acknowledged: the last {mark - contents.revision} changes are missing; {_REMEDY}"
@@ -213,6 +258,8 @@ class LogFile:
         revision receive `Compacted` and list again.
         """
         highest = self._readable_mark()
+        is_marked = highest is not None
+        highest = highest or 0
         rows: dict[int, Row] = {}
         damaged: list[Row] = []
         try:
@@ -245,7 +292,7 @@ class LogFile:
         self._lock.lock_database()
         self._connect()
         assert self._database is not None
-        first = max(highest, max(rows, default=0)) + 1
+        first = max(highest, max(rows, default=0)) + (1 if is_marked else _UNKNOWN_REVISIONS)
         with self._transaction() as target:
             insert_rows(target, (rows[item.mod_revision] for item in state.values()))
             write_facts(target, revision=first, compacted=first)
@@ -343,6 +390,10 @@ class LogFile:
 
     def close(self) -> None:
         """Release the file."""
+        if self._database is not None and self._is_marked:
+            self._is_marked = False
+            with suppress(StorageError), self._transaction() as database:
+                write_facts(database, opened=0)
         if self._database is not None:
             self._database.close()
             self._database = None

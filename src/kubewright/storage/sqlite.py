@@ -13,6 +13,7 @@ reads continue, and the next write tries again.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -25,6 +26,8 @@ from .keyspace import History
 from .local import MAX_REQUEST_BYTES, LocalStorage
 from .logfile import LogFile
 from .rows import Row
+
+logger = logging.getLogger("kubewright.storage")
 
 _COMPACTION_BATCH = 1000
 """Rows deleted per transaction, to limit how long writers wait for a compaction."""
@@ -64,6 +67,7 @@ class SQLiteStorage(LocalStorage):
         self._last_revision = 0
         self._queue: list[_Write] = []
         self._committing: list[_Write] = []
+        self._rejected_restore = ""
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -104,11 +108,23 @@ class SQLiteStorage(LocalStorage):
         self._thread = None
 
     async def expire(self) -> int:
-        if self._file.path.with_name(self._file.path.name + ".restore").exists():
+        if self._has_restore_request():
             from .backups import serve_restore
 
             await serve_restore(self, self._file.path)
         return await super().expire()
+
+    def _has_restore_request(self) -> bool:
+        """Whether the user of this server, or root, has requested to restore a backup."""
+        if not os.path.lexists(f"{self._file.path}.restore"):
+            return False
+        from .backups import check_request
+
+        reason = check_request(self._file.path)
+        if reason and reason != self._rejected_restore:
+            logger.error("rejected a request to restore a backup", extra={"reason": reason})
+        self._rejected_restore = reason
+        return not reason
 
     async def _in_thread(self, work: Callable[[Unpack[_Arguments]], _Result], *args: *_Arguments) -> _Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)

@@ -18,6 +18,7 @@ import yaml
 
 from kubewright.api.names import check_dns_subdomain
 from kubewright.apiserver.authorization import AuthorizationAttributes
+from kubewright.trusted_files import read_named_file
 
 logger = logging.getLogger("kubewright.apiserver.audit")
 
@@ -176,7 +177,7 @@ class AuditPolicy:
     def from_file(cls, path: str | Path) -> AuditPolicy:
         """Read a policy file; raises `OSError`, or `ValueError` with the path."""
         try:
-            return cls.parse(yaml.safe_load(Path(path).read_bytes()))
+            return cls.parse(yaml.safe_load(read_named_file(path)))
         except yaml.YAMLError as error:
             where = " ".join(str(error).split())
             raise ValueError(f"audit policy {path} is not valid YAML: {where}") from None

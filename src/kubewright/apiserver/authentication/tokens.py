@@ -11,6 +11,7 @@ from pathlib import Path
 from kubewright.api.errors import Unauthorized
 from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.http.messages import HTTPRequest
+from kubewright.trusted_files import read_named_file
 
 WEBSOCKET_BEARER = "base64url.bearer.authorization.k8s.io."
 """Prefix of the sub-protocol by which browsers send a bearer token."""
@@ -65,7 +66,7 @@ class StaticTokenAuthenticator:
     def from_file(cls, path: str | Path) -> StaticTokenAuthenticator:
         """Read a token file: lines of `token,user,uid,"group1,group2"`."""
         tokens: dict[str, User] = {}
-        text = Path(path).read_text()
+        text = read_named_file(path).decode()
         for number, row in enumerate(csv.reader(io.StringIO(text), skipinitialspace=True), 1):
             if not row:
                 continue

@@ -21,6 +21,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from kubewright.trusted_files import check_directory, read_named_file
+
 from .cipher_suites import set_cipher_suites
 from .client_certificates import request_client_certificates
 
@@ -36,23 +38,29 @@ class KeyPair:
 
     @classmethod
     def from_files(cls, certificate: str | Path, key: str | Path) -> KeyPair:
-        """Read a certificate (chain) and its key from files; raises `OSError` with the path."""
+        """Read a certificate (chain) and its key from files; raises `OSError` with the path, also if another
+        user could have written them."""
         files = (Path(certificate), Path(key))
-        return cls(files[0].read_bytes(), files[1].read_bytes(), files)
+        return cls(read_named_file(files[0]), read_named_file(files[1]), files)
 
     def write(self, certificate: Path, key: Path) -> None:
         """Write both files; the key is readable by its owner only."""
-        certificate.write_bytes(self.certificate)
+        write_private(certificate, self.certificate, mode=0o644)
         write_private(key, self.key)
 
 
-def write_private(path: Path, data: bytes) -> None:
-    """Write a file that only its owner can read, atomically."""
+def write_private(path: Path, data: bytes, *, mode: int = 0o600) -> None:
+    """Write a file that only its owner can read, or has another `mode`, atomically.
+
+    Raises `UntrustedFile` if another user could replace it.
+    """
     path = Path(path)
+    check_directory(path)
     # A new file with a random name: an existing file or symlink is never written to.
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
             file.write(data)
         os.replace(temporary, path)
     except BaseException:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kubewright.controlplane.config_file import ConfigFileError
+from kubewright.trusted_files import read_named_file
 
 from .authenticator import ALGORITHMS
 from .config import AuthenticationSettings, authentication_settings
@@ -55,7 +56,7 @@ class OIDCOptions:
     def _entry(self) -> dict[str, Any]:
         issuer: dict[str, Any] = {"url": self.issuer_url, "audiences": [self.client_id]}
         if self.ca_file:
-            issuer["certificateAuthority"] = Path(self.ca_file).read_text()
+            issuer["certificateAuthority"] = read_named_file(self.ca_file).decode()
         mappings = {"username": {"claim": self.username_claim, "prefix": self._username_prefix()}}
         if self.groups_claim:
             mappings["groups"] = {"claim": self.groups_claim, "prefix": self.groups_prefix}
