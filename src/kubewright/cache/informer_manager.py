@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from kubewright.api import builtin_resources
 from kubewright.api.errors import APIError
-from kubewright.api.gvk import GroupResource, GroupVersionKind
+from kubewright.api.gvk import GroupResource, GroupVersionKind, GroupVersionResource
 from kubewright.api.meta import MetaObject
 from kubewright.client.discovery.api_resource import APIResource
 from kubewright.client.errors import ConnectionFailed, NoKindMatch
@@ -270,11 +271,7 @@ class InformerManager:
             resource = self._resources.get(gvk)
             names = (name for name in self._options if isinstance(name, str))
             found = next(
-                (
-                    self._options[name]
-                    for name in names
-                    if resource is not None and resource.matches_name(name.lower().partition(".")[0])
-                ),
+                (self._options[name] for name in names if resource is not None and resource.matches(name)),
                 None,
             )
         return found or KindOptions()
@@ -347,6 +344,9 @@ def gvk_or_name(kind: AnyKind) -> GroupVersionKind | str:
     """Return the group, version and kind, or the name if that is all that is known."""
     if isinstance(kind, MetadataKind):
         return gvk_or_name(kind.kind)
+    if isinstance(kind, GroupVersionResource):
+        built_in = builtin_resources.resource_at(kind)
+        return built_in.gvk if built_in is not None else ".".join(filter(None, (kind[2], kind[1], kind[0])))
     if isinstance(kind, GroupVersionKind | str):
         return kind
     if kind.gvk is None:

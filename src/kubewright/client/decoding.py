@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from kubewright.api import codec
-from kubewright.api.gvk import GroupVersionKind
+from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
 from kubewright.api.meta import MetaObject, PartialObjectMetadata
 from kubewright.api.objects import set_base
 from kubewright.api.unstructured import Unstructured
@@ -18,7 +18,7 @@ from .kind_types import AnyKind, MetadataKind, ObjectOrKind
 
 def kind_of(target: ObjectOrKind) -> AnyKind:
     """Return the kind of an object, or the kind itself."""
-    if isinstance(target, type | GroupVersionKind | str | MetadataKind):
+    if isinstance(target, type | GroupVersionKind | GroupVersionResource | str | MetadataKind):
         return target
     if isinstance(target, MetaObject) and not isinstance(target, PartialObjectMetadata):
         return type(target)

@@ -3,7 +3,8 @@
 | form | objects |
 |---|---|
 | a class: `Deployment` | of that class |
-| a `GroupVersionKind`, or a name as on the command line: `"deploy"`, `"deployments.apps"` | `Unstructured` |
+| a `GroupVersionKind` or a `GroupVersionResource` | `Unstructured` |
+| a name as on the command line: `"deploy"`, `"deployments.apps"` | `Unstructured` |
 | `metadata_of(...)` one of these | `PartialObjectMetadata` |
 """
 
@@ -12,14 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kubewright.api.gvk import GroupVersionKind
+from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
 from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
 
 TypedT = TypeVar("TypedT", bound=MetaObject)
 ObjectT = TypeVar("ObjectT", bound="MetaObject | Unstructured")
 
-UnstructuredKind = GroupVersionKind | str
+UnstructuredKind = GroupVersionKind | GroupVersionResource | str
 
 ALL_NAMESPACES = "*"
 """As a namespace: every namespace, also for a client that has a default namespace."""
@@ -29,15 +30,15 @@ ALL_NAMESPACES = "*"
 class MetadataKind:
     """A kind whose objects are read as `PartialObjectMetadata`; created by `metadata_of`."""
 
-    kind: type[MetaObject] | GroupVersionKind | str
+    kind: type[MetaObject] | UnstructuredKind
 
 
-def metadata_of(kind: type[MetaObject] | GroupVersionKind | str) -> MetadataKind:
+def metadata_of(kind: type[MetaObject] | UnstructuredKind) -> MetadataKind:
     """Request objects of this kind as `PartialObjectMetadata`: less to transfer and to hold in memory."""
     return MetadataKind(kind)
 
 
-AnyKind = type[MetaObject] | GroupVersionKind | str | MetadataKind
+AnyKind = type[MetaObject] | UnstructuredKind | MetadataKind
 AnyObject = MetaObject | Unstructured | dict[str, Any]
 ObjectOrKind = MetaObject | Unstructured | dict[str, Any] | AnyKind
 

@@ -25,7 +25,8 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Hashable, Iterab
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
-from kubewright.api.gvk import GroupVersionKind
+from kubewright.api import builtin_resources
+from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
 from kubewright.api.meta import MetaObject
 from kubewright.cache import Cache
 from kubewright.cache.kind_options import RESTRICTED_KINDS
@@ -385,8 +386,10 @@ def _checked(kind: Any, method: str, metadata_only: bool) -> AnyKind:
                 f"{method}({base.__name__}): the class is not a kind; decorate it with "
                 "@resource(group=..., version=...), or pass a GroupVersionKind"
             )
-    elif not isinstance(base, GroupVersionKind | str) or not base:
-        raise BuildError(f"{method}({kind!r}): expected a class, a GroupVersionKind or a resource name")
+    elif not isinstance(base, GroupVersionKind | GroupVersionResource | str) or not base:
+        raise BuildError(
+            f"{method}({kind!r}): expected a class, a GroupVersionKind, a GroupVersionResource or a name"
+        )
     return metadata_of(base) if metadata_only else cast(AnyKind, kind)
 
 
@@ -402,17 +405,23 @@ def _predicates(predicates: Iterable[PredicateFunction], kind: Any) -> Sequence[
     return tests
 
 
-def _default_metadata_only(kind: Any) -> bool:
+def _gvk(kind: Any) -> GroupVersionKind | None:
+    """Return group, version and kind, if no request is needed for it."""
     base = kind.kind if isinstance(kind, MetadataKind) else kind
-    gvk = base if isinstance(base, GroupVersionKind) else getattr(base, "gvk", None)
+    if isinstance(base, GroupVersionResource):
+        built_in = builtin_resources.resource_at(base)
+        return None if built_in is None else built_in.gvk
+    return base if isinstance(base, GroupVersionKind) else getattr(base, "gvk", None)
+
+
+def _default_metadata_only(kind: Any) -> bool:
+    gvk = _gvk(kind)
     return gvk is not None and gvk.group_kind in RESTRICTED_KINDS
 
 
 def _reader(kind: AnyKind) -> Callable[[CacheEntry], Any]:
     """Return the function that decodes objects of a kind for a map function."""
-    cls = class_of(kind)
-    base: Any = kind.kind if isinstance(kind, MetadataKind) else kind
-    gvk = base if isinstance(base, GroupVersionKind) else getattr(base, "gvk", None)
+    cls, gvk = class_of(kind), _gvk(kind)
 
     def read_entry(entry: CacheEntry) -> Any:
         return decode_object(entry.raw, cls, gvk) if gvk is not None else entry.decode(cls)
@@ -422,8 +431,8 @@ def _reader(kind: AnyKind) -> Callable[[CacheEntry], Any]:
 
 def _text(kind: Any) -> str:
     base = kind.kind if isinstance(kind, MetadataKind) else kind
-    if isinstance(base, GroupVersionKind):
-        return base.kind
+    if isinstance(base, GroupVersionKind | GroupVersionResource):
+        return base[2]
     return str(getattr(base, "__name__", base))
 
 

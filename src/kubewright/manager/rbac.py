@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kubewright.api import builtin_resources
 from kubewright.api.declarations import Rbac, has_status, is_resource, resource_info
-from kubewright.api.gvk import GroupVersionKind
+from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
 from kubewright.api.meta import MetaObject
 from kubewright.api.scheme import Scheme
 from kubewright.client.kind_types import MetadataKind
@@ -70,6 +71,12 @@ def object_rules(functions: ObjectFunctions, settings: Settings) -> Iterable[Rba
             yield from in_namespaces([for_owned(scheme, owned)], owned)
     for watched in functions.watched_kinds():
         base = watched.kind.kind if isinstance(watched.kind, MetadataKind) else watched.kind
+        if isinstance(base, GroupVersionResource):
+            built_in = builtin_resources.resource_at(base)
+            if built_in is None:
+                yield from in_namespaces([_read_rule(base.group, base.resource)])
+                continue
+            base = built_in.gvk
         if not isinstance(base, str):
             yield from in_namespaces([for_watched(scheme, base)], base)
     for rendered in functions.rendered.values():
@@ -161,6 +168,10 @@ def for_owned(scheme: Scheme, kind: type[MetaObject]) -> Rbac:
 def for_watched(scheme: Scheme, kind: type[MetaObject] | GroupVersionKind) -> Rbac:
     """Read a kind."""
     return _rule(scheme, kind, READ)
+
+
+def _read_rule(group: str, plural: str) -> Rbac:
+    return Rbac(groups=(group or "core",), resources=(plural,), verbs=READ, where="")
 
 
 def for_events() -> Rbac:

@@ -30,6 +30,17 @@ class APIResource:
         """Whether a lower-case name refers to this resource: its plural, singular, kind or a short name."""
         return name in (self.plural, self.singular, self.gvk.kind.lower()) or name in self.short_names
 
+    def matches(self, wanted: str) -> bool:
+        """Whether a name as on the command line refers to this resource: `deploy`, `deployments.apps`,
+        `deployments.v1.apps`.
+        """
+        name, _, rest = wanted.lower().partition(".")
+        version, _, group = rest.partition(".")
+        own = self.gvr
+        return self.matches_name(name) and (
+            not rest or own.group == rest or (own.version == version and own.group == group)
+        )
+
     @cached_property
     def gvr(self) -> GroupVersionResource:
         """Group, version and plural."""

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
+from typing import Any, TypeVar
 
 from kubewright.api import builtin_resources
 from kubewright.api.declarations import has_status, is_resource, resource_info
-from kubewright.api.gvk import GroupKind, GroupVersionKind
+from kubewright.api.gvk import GroupKind, GroupVersionKind, GroupVersionResource
 from kubewright.api.meta import MetaObject
 from kubewright.client.discovery.api_resource import APIResource
 from kubewright.client.errors import NoKindMatch
-from kubewright.client.kind_types import AnyKind, MetadataKind
+from kubewright.client.kind_types import AnyKind, MetadataKind, UnstructuredKind
 from kubewright.client.rest.rest_client import RESTClient
 
 from .discovery import discover
+
+KindT = TypeVar("KindT", bound=AnyKind)
 
 RELOAD_PERIOD = 1.0
 """Minimum seconds between two discovery requests; kinds that do not exist are requested in loops."""
@@ -34,21 +37,28 @@ class RESTMapper:
         self._rest = rest
         self._clock = clock
         self._known: dict[AnyKind, APIResource] = {}
+        self._known_resources: dict[GroupVersionResource, APIResource] = {}
+        """Not part of `_known`: a `GroupVersionKind` and a `GroupVersionResource` can be equal tuples."""
         self._served: list[APIResource] | None = None
         self._read_at = float("-inf")
         self._reading: asyncio.Task[list[APIResource]] | None = None
 
     def find_cached(self, kind: AnyKind) -> APIResource | None:
         """Return the resource of a kind if that needs no request."""
-        found = self._known.get(kind)
+        if isinstance(kind, MetadataKind):
+            kind = kind.kind
+        known: dict[Any, APIResource] = (
+            self._known_resources if type(kind) is GroupVersionResource else self._known
+        )
+        found = known.get(kind)
         if found is None:
             found = _without_server(kind)
             if found is not None:
-                self._known[kind] = found
+                known[kind] = found
         return found
 
     async def resource_for(self, kind: AnyKind) -> APIResource:
-        """Return the resource of a class, a `GroupVersionKind`, `"deploy"`, `"deployments.apps"` and so on.
+        """Return the resource of a kind in any form: a class, a `GroupVersionResource`, `"deploy"` and so on.
 
         Raises `NoKindMatch` if the server does not serve it.
         """
@@ -57,7 +67,7 @@ class RESTMapper:
             return found
         if isinstance(kind, MetadataKind):
             return await self.resource_for(kind.kind)
-        wanted = kind if isinstance(kind, str) else kind if isinstance(kind, GroupVersionKind) else kind.gvk
+        wanted = kind.gvk if isinstance(kind, type) else kind
         assert wanted is not None
         fresh = self._served is None
         found = _find(await self._resources(), wanted)
@@ -65,7 +75,10 @@ class RESTMapper:
             found = _find(await self.reload(), wanted)
         if found is None:
             raise NoKindMatch(f"the server does not serve {wanted}{self._hint(wanted)}")
-        self._known[kind] = found
+        if isinstance(kind, GroupVersionResource):
+            self._known_resources[kind] = found
+        else:
+            self._known[kind] = found
         return found
 
     async def resources(self) -> list[APIResource]:
@@ -93,6 +106,7 @@ class RESTMapper:
         """Discard everything that was fetched."""
         self._served = None
         self._known.clear()
+        self._known_resources.clear()
 
     async def _resources(self) -> list[APIResource]:
         return self._served if self._served is not None else await self.reload()
@@ -100,23 +114,31 @@ class RESTMapper:
     async def _read(self) -> list[APIResource]:
         served = await discover(self._rest)
         self._served, self._read_at = served, self._clock()
-        self._known = {kind: each for kind, each in self._known.items() if each in served or _static(kind)}
+        self._known = _still_served(self._known, served)
+        self._known_resources = _still_served(self._known_resources, served)
         return served
 
-    def _hint(self, wanted: GroupVersionKind | str) -> str:
+    def _hint(self, wanted: UnstructuredKind) -> str:
         if isinstance(wanted, str):
             return ""
+        if isinstance(wanted, GroupVersionResource):
+            versions = [each.gvr for each in self._served or () if each.plural == wanted.resource]
+            found = ", ".join(str(each.group_version) for each in versions)
+            return f"; it serves {wanted.resource} in {found}" if versions else "; install its CRD"
         others = [str(each.gvk.api_version) for each in self._served or () if each.gvk.kind == wanted.kind]
         return f"; it serves {wanted.kind} in {', '.join(others)}" if others else "; install its CRD"
 
 
-def _static(kind: AnyKind) -> bool:
-    return _without_server(kind) is not None
+def _still_served(known: dict[KindT, APIResource], served: Sequence[APIResource]) -> dict[KindT, APIResource]:
+    return {kind: each for kind, each in known.items() if each in served or _without_server(kind) is not None}
 
 
 def _without_server(kind: AnyKind) -> APIResource | None:
     if isinstance(kind, MetadataKind):
         return _without_server(kind.kind)
+    if isinstance(kind, GroupVersionResource):
+        row = builtin_resources.resource_at(kind)
+        return None if row is None else _from_row(row)
     if isinstance(kind, GroupVersionKind):
         return _of_builtin(kind)
     if isinstance(kind, str):
@@ -172,17 +194,12 @@ def _builtins() -> tuple[APIResource, ...]:
     return tuple(_from_row(row) for row in builtin_resources.resources() if row.served_by_default)
 
 
-def _find(served: Iterable[APIResource], wanted: GroupVersionKind | str) -> APIResource | None:
+def _find(served: Iterable[APIResource], wanted: UnstructuredKind) -> APIResource | None:
     if isinstance(wanted, GroupVersionKind):
         return next((each for each in served if each.gvk == wanted and each.gvr.group == wanted.group), None)
-    name, _, rest = wanted.lower().partition(".")
-    version, _, group = rest.partition(".")
-    for each in served:
-        if not each.matches_name(name):
-            continue
-        if not rest or each.gvr.group == rest or (each.gvr.version == version and each.gvr.group == group):
-            return each
-    return None
+    if isinstance(wanted, GroupVersionResource):
+        return next((each for each in served if each.gvr == wanted), None)
+    return next((each for each in served if each.matches(wanted)), None)
 
 
 __all__ = ["RESTMapper"]

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from multidict import CIMultiDict
 
-from kubewright.api.gvk import GroupResource, GroupVersionKind
+from kubewright.api.gvk import GroupResource, GroupVersionKind, GroupVersionResource
 from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
 from kubewright.client.decoding import kind_of
@@ -96,7 +96,7 @@ class BaseClient:
         """
         kind = kind_of(target)
         resource = self.mapper.find_cached(kind) or await self.mapper.resource_for(kind)
-        if not isinstance(target, type | GroupVersionKind | str | MetadataKind):
+        if not isinstance(target, type | GroupVersionKind | GroupVersionResource | str | MetadataKind):
             own_name, own_namespace = _identity(target)
             name = name or own_name
             if namespace and own_namespace and namespace != own_namespace:

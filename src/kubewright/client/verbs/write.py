@@ -14,7 +14,7 @@ from typing import Any, TypeVar, Unpack, cast, overload
 
 from kubewright.api import codec
 from kubewright.api.errors import NotFound
-from kubewright.api.gvk import GroupVersionKind
+from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
 from kubewright.api.meta import DeleteOptions, MetaObject, PartialObjectMetadata, Preconditions
 from kubewright.api.partial_objects import Partial
 from kubewright.api.unstructured import Unstructured
@@ -173,7 +173,7 @@ class WriteVerbs(BaseClient):
         query = self.write_query(dry_run=dry_run, field_owner=field_owner, field_validation=field_validation)
         partial = isinstance(target, MetadataKind | PartialObjectMetadata)
         request = self._patch_request(location, subresource, query, patch, METADATA if partial else JSON)
-        if isinstance(target, type | GroupVersionKind | str | MetadataKind):
+        if isinstance(target, type | GroupVersionKind | GroupVersionResource | str | MetadataKind):
             response = await self.send(request)
             return decode_object(response.body, class_of(target), location.resource.gvk)
         return await self._write(request, target, location)
