@@ -1,4 +1,8 @@
-"""`ContainerLog`: the output of one run of a container, and the selection of lines that log requests make."""
+"""`ContainerLog`: the output of one run of a container, and the selection of lines that log requests make.
+
+`MemoryLog` is that of simulated containers. It is bounded in lines and in bytes: declared logs,
+tests and attached clients write to it.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,13 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 MAX_LINES: Final = 10_000
+MAX_BYTES: Final = 1024 * 1024
+"""Bytes of the lines of a log in memory; of a longer line, the end is kept."""
+LINE_COST: Final = 128
+"""Bytes that a line takes in memory in addition to its text."""
 
 
 class LogLine(NamedTuple):
@@ -32,11 +40,28 @@ class LogOptions:
     stream: str = "All"
 
 
-class ContainerLog:
+class ContainerLog(Protocol):
     """Lines that a container has written; the oldest are dropped above a limit."""
 
+    def write(self, text: str | bytes, date: datetime, stream: str = "stdout") -> None:
+        """Append text; each line gets the date."""
+
+    def last_lines(self, count: int) -> list[bytes]:
+        """Return the last lines, without line breaks."""
+
+    def close(self) -> None:
+        """End the log: clients that follow it receive the remaining lines and stop."""
+
+    def read(self, options: LogOptions) -> AsyncIterator[bytes]:
+        """Yield the selected lines; with `follow`, also those that are written later."""
+
+
+class MemoryLog:
+    """A `ContainerLog` in memory, for simulated containers."""
+
     def __init__(self) -> None:
-        self._lines: deque[LogLine] = deque(maxlen=MAX_LINES)
+        self._lines: deque[LogLine] = deque()
+        self._bytes = 0
         self._written = 0
         self._closed = False
         self._changed: asyncio.Event | None = None
@@ -46,9 +71,13 @@ class ContainerLog:
         data = text.encode() if isinstance(text, str) else text
         if not data:
             return
-        for line in data.removesuffix(b"\n").split(b"\n"):
+        # Before the split, which takes more memory than the text.
+        for line in data.removesuffix(b"\n")[-MAX_BYTES:].split(b"\n")[-MAX_LINES:]:
             self._lines.append(LogLine(date, line, stream))
+            self._bytes += len(line) + LINE_COST
             self._written += 1
+        while len(self._lines) > MAX_LINES or (self._bytes > MAX_BYTES and len(self._lines) > 1):
+            self._bytes -= len(self._lines.popleft().text) + LINE_COST
         self._notify()
 
     def last_lines(self, count: int) -> list[bytes]:
@@ -109,4 +138,4 @@ def _formatted(line: LogLine, timestamps: bool) -> bytes:
 
 Clock = Callable[[], datetime]
 
-__all__ = ["ContainerLog", "LogLine", "LogOptions"]
+__all__ = ["ContainerLog", "LogLine", "LogOptions", "MemoryLog"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from kubewright.apiserver.streams.contract import ByteStream, ProcessStreams, TerminalSize
 
 from .behaviour import ContainerBehaviour, PodSelector
-from .container_log import ContainerLog
+from .container_log import ContainerLog, MemoryLog
 from .objects import LoopClock, Object
 
 if TYPE_CHECKING:
@@ -311,7 +311,7 @@ class SimulatedRuntime:
     def log(self, run: ContainerRun) -> ContainerLog:
         """Return the log of a run."""
         if run.log is None:
-            run.log = ContainerLog()
+            run.log = MemoryLog()
             if run.ended:
                 run.log.close()
         return run.log

@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from kubewright.workloads.nodes.simulation import SimulatedNodes
 
 ANONYMOUS_PATHS: Final = ("/healthz",)
+MAX_RUN_OUTPUT: Final = 16 * 1024 * 1024
+"""Bytes of the output of a command that `/run` returns, as container runtimes limit it."""
 
 
 class KubeletError(Exception):
@@ -260,7 +262,7 @@ class KubeletServer:
     async def _run(self, query: Query, namespace: str, pod: str, container: str) -> web.Response:
         worker, state = self._find(namespace, pod, container)
         run = self._running(state, pod)
-        streams = CollectedStreams()
+        streams = CollectedStreams(MAX_RUN_OUTPUT)
         command = query.all("cmd") or query.all("command")
         code = await self._nodes.runtime.exec(run, ExecRequest(command, worker.pod, container, streams))
         return web.Response(status=200 if code == 0 else 500, body=bytes(streams.output))
@@ -353,6 +355,8 @@ def _configuration(node: NodeState) -> Object:
         "nodeStatusUpdateFrequency": "10s",
         "nodeLeaseDurationSeconds": 40,
         "eventRecordQPS": 50,
+        "containerLogMaxSize": "10Mi",
+        "containerLogMaxFiles": 5,
     }
 
 

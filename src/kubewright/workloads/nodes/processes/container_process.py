@@ -1,4 +1,8 @@
-"""`ContainerProcess`: the process of one run of a container, its output, and commands beside it."""
+"""`ContainerProcess`: the process of one run of a container, its streams, and commands beside it.
+
+Its parent is a supervisor, which writes the output to the log files; output passes through this process
+only for clients that are attached, and for commands of exec.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,11 @@ from pathlib import Path
 from typing import Final
 
 from kubewright.workloads.nodes.container_log import ContainerLog
-from kubewright.workloads.nodes.objects import LoopClock, Object
+from kubewright.workloads.nodes.objects import Object
 from kubewright.workloads.nodes.runtime import ContainerExit, ProcessStreams
 
-from .launch import Launched, LaunchSpec, spawn
+from .launch import LaunchSpec, SupervisorSpec
+from .supervisor_client import SupervisorClient
 
 CHUNK: Final = 64 * 1024
 DRAIN_SECONDS: Final = 1.0
@@ -24,31 +29,6 @@ DRAIN_SECONDS: Final = 1.0
 MESSAGE_BYTES: Final = 4096
 FALLBACK_LINES: Final = 80
 FALLBACK_BYTES: Final = 2048
-_MAX_LINE: Final = 16 * 1024
-
-
-class LineWriter:
-    """Writes the lines of a stream to a log; a line is written when it is complete."""
-
-    def __init__(self, log: ContainerLog, clock: LoopClock, stream: str) -> None:
-        self._log, self._clock, self._stream = log, clock, stream
-        self._partial = b""
-
-    def write(self, data: bytes) -> None:
-        """Add output."""
-        lines, newline, rest = (self._partial + data).rpartition(b"\n")
-        if newline:
-            self._log.write(lines + b"\n", self._clock.date(), self._stream)
-        if len(rest) > _MAX_LINE:
-            self._log.write(rest, self._clock.date(), self._stream)
-            rest = b""
-        self._partial = rest
-
-    def close(self) -> None:
-        """Write the last line, if it has no end."""
-        if self._partial:
-            self._log.write(self._partial, self._clock.date(), self._stream)
-            self._partial = b""
 
 
 Output = Callable[[bytes], Awaitable[None]]
@@ -58,16 +38,14 @@ class ContainerProcess:
     """The main process of a container. `run` returns how it ended."""
 
     def __init__(
-        self, spec: LaunchSpec, container: Object, log: ContainerLog, clock: LoopClock, message_file: Path
+        self, spec: SupervisorSpec, container: Object, log: ContainerLog, message_file: Path
     ) -> None:
         self.spec = spec
         self.container = container
         self.log = log
-        self._clock = clock
         self._message_file = message_file
-        self._launched: Launched | None = None
+        self._supervisor = SupervisorClient()
         self._input: int | None = None
-        self._listeners: set[asyncio.Queue[bytes]] = set()
         self.started_at = asyncio.get_running_loop().time()
         self.started = asyncio.Event()
         """Set when the command is executed, or could not be."""
@@ -76,75 +54,66 @@ class ContainerProcess:
     @property
     def pid(self) -> int:
         """The process id; 0 before the start."""
-        return self._launched.process.pid if self._launched is not None else 0
+        return self._supervisor.main.pid
+
+    @property
+    def supervisor_pid(self) -> int:
+        """The process id of the supervisor, the ancestor of all processes; 0 before the start."""
+        process = self._supervisor.process
+        return process.pid if process is not None else 0
+
+    @property
+    def is_contained(self) -> bool:
+        """Whether, after the end, the supervisor has reported that no process is left."""
+        return self._supervisor.has_reported
 
     async def run(self) -> ContainerExit:
-        """Start the process, read its output until it ends, and return how it ended."""
+        """Start the process, and return how it ended, after all processes of the container have ended."""
         try:
             return await self._run()
         finally:
+            self._supervisor.close()
             self.started.set()
             self.ended.set()
-            for listener in self._listeners:
-                listener.put_nowait(b"")
 
     async def _run(self) -> ContainerExit:
         tty = bool(self.container.get("tty"))
-        spec = replace(self.spec, tty=tty)
-        readers: list[tuple[int, str]] = []
-        child: list[int] = []
+        spec = replace(self.spec, command=replace(self.spec.command, tty=tty))
+        opened: list[int] = []
         if tty:
-            master, slave = os.openpty()
-            child, readers = [slave, slave, slave], [(master, "stdout")]
-            self._input = os.dup(master)
+            spec.terminal, slave = os.openpty()
+            opened = [spec.terminal, slave]
+            self._input = os.dup(spec.terminal)
+        elif self.container.get("stdin"):
+            slave, self._input = os.pipe()
+            opened = [slave]
         else:
-            out_read, out_write = os.pipe()
-            error_read, error_write = os.pipe()
-            readers = [(out_read, "stdout"), (error_read, "stderr")]
-            if self.container.get("stdin"):
-                in_read, self._input = os.pipe()
-            else:
-                in_read = os.open(os.devnull, os.O_RDONLY)
-            child = [in_read, out_write, error_write]
+            slave = os.open(os.devnull, os.O_RDONLY)
+            opened = [slave]
+        supervisor = self._supervisor
         try:
-            self._launched = launched = await spawn(spec, stdin=child[0], stdout=child[1], stderr=child[2])
-        except BaseException:
-            for descriptor, _ in readers:
-                os.close(descriptor)
+            try:
+                await supervisor.start(spec, slave)
+            finally:
+                for descriptor in opened:
+                    os.close(descriptor)
+            error = await asyncio.shield(supervisor.main.error)
+            self.started.set()
+            code = await supervisor.wait()
+        except asyncio.CancelledError:
+            if supervisor.process is not None:
+                supervisor.kill()
+                await supervisor.wait()
             raise
         finally:
-            for descriptor in set(child):
-                os.close(descriptor)
-        pumps = [asyncio.create_task(self._pump(*each)) for each in readers]
-        waiting = asyncio.create_task(launched.process.wait())
-        try:
-            await launched.error
-            self.started.set()
-            code = await asyncio.shield(waiting)
-        finally:
-            self.signal(signal.SIGKILL, group=True)
-            code = await waiting
-            _, late = await asyncio.wait(pumps, timeout=DRAIN_SECONDS)
-            for pump in late:
-                pump.cancel()
-            await asyncio.gather(*pumps, return_exceptions=True)
             if self._input is not None:
                 os.close(self._input)
                 self._input = None
-        error = launched.error.result()
         if error:
             message = f"failed to start container process: {error}"
             return ContainerExit(128, "StartError", message)
         code = code if code >= 0 else 128 - code
         return ContainerExit(code, "", self._message(code))
-
-    async def _pump(self, descriptor: int, stream: str) -> None:
-        lines = LineWriter(self.log, self._clock, stream)
-        async for data in read_descriptor(descriptor):
-            lines.write(data)
-            for listener in self._listeners:
-                listener.put_nowait(data)
-        lines.close()
 
     def _message(self, code: int) -> str:
         """Return the termination message: a file, or the end of the log after an error."""
@@ -157,29 +126,25 @@ class ContainerProcess:
             return lines[-FALLBACK_BYTES:].decode(errors="replace")
         return ""
 
-    def signal(self, number: int, *, group: bool = False) -> None:
-        """Send a signal to the process, or to all processes of its group; ignored after the end."""
-        # The number of a process that has ended may be that of another one.
-        if self._launched is None or self.ended.is_set():
-            return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if group:
-                os.killpg(self.pid, number)
-            elif self._launched.process.returncode is None:
-                os.kill(self.pid, number)
+    def signal(self, number: int) -> None:
+        """Send a signal to the process; ignored after the end."""
+        self._supervisor.signal(number)
+
+    def kill(self) -> None:
+        """Kill all processes of the container; ignored after the end."""
+        self._supervisor.kill()
 
     async def attach(self, streams: ProcessStreams) -> int:
         """Copy output and input until the container or the client ends."""
-        listener: asyncio.Queue[bytes] = asyncio.Queue()
-        self._listeners.add(listener)
+        await self.started.wait()
+        output = self._supervisor.attach()
         tasks = [asyncio.create_task(self._feed(streams))]
         if self.container.get("tty") and self._input is not None:
             tasks.append(asyncio.create_task(resize_terminal(self._input, streams)))
         try:
-            while data := await listener.get():
+            async for data in read_descriptor(output):
                 await streams.write_stdout(data)
         finally:
-            self._listeners.discard(listener)
             await _cancel(*tasks)
         return 0
 
@@ -193,13 +158,13 @@ class ContainerProcess:
     async def exec(self, command: list[str], streams: ProcessStreams) -> int:
         """Run a command in the environment of the container; return its exit code."""
         await self.started.wait()
-        spec = replace(self.spec, command=command, tty=streams.tty)
+        spec = replace(self.spec.command, command=command, tty=streams.tty)
         if spec.namespaces:
             spec.join = self.pid
-        return await run_command(spec, streams)
+        return await run_command(self._supervisor, spec, streams)
 
 
-async def run_command(spec: LaunchSpec, streams: ProcessStreams) -> int:
+async def run_command(supervisor: SupervisorClient, spec: LaunchSpec, streams: ProcessStreams) -> int:
     """Run a command with streams; its session is killed when the caller is cancelled."""
     if spec.tty:
         master, slave = os.openpty()
@@ -213,7 +178,11 @@ async def run_command(spec: LaunchSpec, streams: ProcessStreams) -> int:
         child = [in_read, out_write, error_write]
         outputs = [(out_read, streams.write_stdout), (error_read, streams.write_stderr)]
     try:
-        launched = await spawn(spec, stdin=child[0], stdout=child[1], stderr=child[2])
+        started = supervisor.execute(spec, child)
+    except ConnectionError:
+        for descriptor in {own_input, *(each for each, _ in outputs)}:
+            os.close(descriptor)
+        raise
     finally:
         for descriptor in set(child):
             os.close(descriptor)
@@ -236,16 +205,13 @@ async def run_command(spec: LaunchSpec, streams: ProcessStreams) -> int:
     if spec.tty:
         tasks.append(asyncio.create_task(resize_terminal(own_input, streams)))
     copying = [asyncio.create_task(copy(*each)) for each in outputs]
-    process = launched.process
     try:
-        if error := await launched.error:
+        if error := await asyncio.shield(started.error):
             raise RuntimeExecError(error)
-        code = await process.wait()
+        code = await asyncio.shield(started.exit_code)
         await asyncio.wait(copying, timeout=DRAIN_SECONDS)
     finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+        supervisor.signal(signal.SIGKILL, started, group=True)
         await _cancel(*tasks, *copying)
         if own_input >= 0:
             os.close(own_input)

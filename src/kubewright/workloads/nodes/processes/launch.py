@@ -1,4 +1,4 @@
-"""Starts commands through the launcher, in or out of mount namespaces."""
+"""What the supervisor of a container executes, and the start of the supervisor."""
 
 from __future__ import annotations
 
@@ -12,12 +12,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import IO, Final, Literal, NamedTuple
+from typing import IO, Final, Literal
 
 Namespaces = Literal["", "mount", "user"]
 """How containers get mount namespaces: not at all, as root, or with user namespaces."""
 
-LAUNCHER: Final = str(Path(__file__).with_name("launcher.py"))
+_FOLDER: Final = str(Path(__file__).parent)
+_SUPERVISOR: Final = f"""
+import sys
+sys.path.insert(0, {_FOLDER!r})
+import supervisor
+sys.path.pop(0)
+supervisor.main()
+"""
 _PROBE: Final = """
 import sys
 sys.path.insert(0, {folder!r})
@@ -38,7 +45,7 @@ class BindMount:
 
 @dataclass(slots=True, kw_only=True)
 class LaunchSpec:
-    """What the launcher executes."""
+    """A command of a container: the main one, or one of exec, probes and hooks."""
 
     command: list[str]
     environment: dict[str, str]
@@ -51,15 +58,23 @@ class LaunchSpec:
     """Process whose namespaces to enter, instead of new ones."""
     hostname: str = ""
     tty: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class SupervisorSpec:
+    """What the supervisor of a container needs."""
+
+    command: LaunchSpec
+    """The main command."""
+    log: str
+    """Directory of the log files."""
+    log_size: int
+    log_files: int
+    cgroup: str = ""
+    """The cgroup of the container, which the supervisor creates; empty without."""
+    terminal: int = -1
+    """Descriptor of the terminal of the main command, if it has one."""
     parent: int = field(default_factory=os.getpid)
-
-
-class Launched(NamedTuple):
-    """A process that was started, and the reason that its command could not be executed."""
-
-    process: asyncio.subprocess.Process
-    error: asyncio.Task[str]
-    """Done when the command is executed (with an empty text), or could not be."""
 
 
 def detect_namespaces() -> Namespaces:
@@ -75,7 +90,7 @@ def is_supported(namespaces: Namespaces) -> bool:
     if sys.platform != "linux":
         return False
     with tempfile.TemporaryDirectory(prefix="kubewright-") as scratch:
-        program = _PROBE.format(folder=str(Path(LAUNCHER).parent), user=namespaces == "user", scratch=scratch)
+        program = _PROBE.format(folder=_FOLDER, user=namespaces == "user", scratch=scratch)
         done = subprocess.run(  # noqa: S603
             [sys.executable, "-I", "-S", "-c", program],
             stdin=subprocess.DEVNULL,
@@ -111,42 +126,29 @@ def uncovered(paths: Iterable[str], mounts: Iterable[BindMount]) -> list[BindMou
     ]
 
 
-async def spawn(
-    spec: LaunchSpec,
-    *,
-    stdin: int | IO[bytes] = subprocess.DEVNULL,
-    stdout: int | IO[bytes] = subprocess.DEVNULL,
-    stderr: int | IO[bytes] = subprocess.DEVNULL,
-) -> Launched:
-    """Start the launcher in a session of its own."""
-    status_read, status_write = os.pipe()
-    try:
-        with _spec_file(spec) as file:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-I",
-                "-S",
-                LAUNCHER,
-                str(file.fileno()),
-                str(status_write),
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                pass_fds=(file.fileno(), status_write),
-                start_new_session=True,
-                env={"PATH": os.defpath},
-                cwd="/",
-            )
-    except BaseException:
-        os.close(status_read)
-        raise
-    finally:
-        os.close(status_write)
-    return Launched(process, asyncio.create_task(_read_error(status_read)))
+async def start_supervisor(spec: SupervisorSpec, *, stdin: int, control: int) -> asyncio.subprocess.Process:
+    """Start the supervisor of a container in a session of its own; `control` is its end of the socket."""
+    passed = (control, *([spec.terminal] if spec.terminal >= 0 else ()))
+    with spec_file(spec) as file:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            _SUPERVISOR,
+            str(control),
+            str(file.fileno()),
+            stdin=stdin,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(*passed, file.fileno()),
+            start_new_session=True,
+            env={"PATH": os.defpath},
+            cwd="/",
+        )
 
 
-def _spec_file(spec: LaunchSpec) -> IO[bytes]:
-    # In memory: variables may come from secrets.
+def spec_file(spec: SupervisorSpec | LaunchSpec) -> IO[bytes]:
+    """Return a file in memory with a spec: variables may come from secrets."""
     file: IO[bytes]
     if hasattr(os, "memfd_create"):
         file = os.fdopen(os.memfd_create("kubewright-launch"), "w+b")
@@ -157,25 +159,15 @@ def _spec_file(spec: LaunchSpec) -> IO[bytes]:
     return file
 
 
-async def _read_error(descriptor: int) -> str:
-    reader = asyncio.StreamReader()
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", buffering=0)
-    )
-    try:
-        return (await reader.read()).decode(errors="replace")
-    finally:
-        transport.close()
-
-
 __all__ = [
     "BindMount",
     "LaunchSpec",
-    "Launched",
     "Namespaces",
+    "SupervisorSpec",
     "detect_namespaces",
     "inherited_environment",
     "is_supported",
-    "spawn",
+    "spec_file",
+    "start_supervisor",
     "uncovered",
 ]

@@ -1,10 +1,6 @@
-"""Sets up the mount namespace of a container, and executes its command. Runs as a program of its own.
+"""Sets up the mount namespace of a container, and executes its command, in a child of the supervisor.
 
-    python -I -S launcher.py SPEC_FD STATUS_FD
-
-`SPEC_FD` has a JSON object with the fields of `launch.LaunchSpec`. If the command cannot be executed, the
-reason is written to `STATUS_FD`; otherwise it is closed by the execution. Only the standard library is used,
-and little of it: the program starts with every container.
+Only the standard library is used, and little of it: the program starts with every container.
 
 A mount path that exists is covered by the volume. For one that does not exist, the directories above it are
 replaced by directories in memory with the same content, so that the path can be created without changing the
@@ -14,11 +10,9 @@ file system of the machine.
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import signal
 import stat
-import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the module typing takes longer to import than all others here
@@ -165,8 +159,11 @@ def find_program(name: str, path: str) -> str:
     raise OSError(f'exec: "{name}": executable file not found in $PATH')
 
 
-def launch(spec: Spec) -> None:
-    """Set up the namespace and execute the command; returns only by an exception."""
+def launch(spec: Spec, parent: int) -> None:
+    """Set up the namespace and execute the command; returns only by an exception.
+
+    `spec` has the fields of `launch.LaunchSpec`. The process ends with `parent`.
+    """
     user = spec["namespaces"] == "user"
     if spec["join"]:
         join(spec["join"], user=user)
@@ -185,7 +182,7 @@ def launch(spec: Spec) -> None:
         raise OSError(f'chdir to cwd ("{spec["directory"]}"): {error.strerror}') from None
     # After the namespaces: a change of credentials clears the signal.
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != spec["parent"]:
+    if os.getppid() != parent:
         os._exit(137)
     environment = spec["environment"]
     program = find_program(spec["command"][0], environment.get("PATH", os.defpath))
@@ -196,22 +193,3 @@ def launch(spec: Spec) -> None:
         os.execve(program, spec["command"], environment)  # noqa: S606
     except OSError as error:
         raise OSError(f'exec: "{program}": {error.strerror}') from None
-
-
-def main() -> None:
-    """Read the spec and launch the command."""
-    spec_file, status = int(sys.argv[1]), int(sys.argv[2])
-    os.set_inheritable(status, False)
-    with os.fdopen(spec_file, "rb") as file:
-        file.seek(0)
-        spec = json.loads(file.read())
-    try:
-        launch(spec)
-    except Exception as error:
-        text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        os.write(status, text.encode()[:4000] or b"failed")
-        os._exit(128)
-
-
-if __name__ == "__main__":
-    main()

@@ -44,9 +44,17 @@ from .cluster_reader import ClusterReader, DataKind
 from .container_process import ContainerProcess
 from .environment import ContainerEnvironment, container_command
 from .handlers import run_action
-from .launch import BindMount, LaunchSpec, detect_namespaces, inherited_environment, uncovered
+from .launch import (
+    BindMount,
+    LaunchSpec,
+    SupervisorSpec,
+    detect_namespaces,
+    inherited_environment,
+    uncovered,
+)
+from .log_files import FileLog, LogLimits
 from .probes import ProcessProbes
-from .state_directory import VARIABLE, StateDirectory
+from .state_directory import VARIABLE, StateDirectory, kill_processes
 from .volumes import PodContext, PodVolumes
 
 if TYPE_CHECKING:
@@ -85,6 +93,7 @@ class ProcessRuntime:
         directory: Path | None = None,
         namespaces: bool = True,
         plugins: NodePlugins | None = None,
+        log_limits: LogLimits | None = None,
     ) -> None:
         """`images` has commands of images whose containers have none, `directory` is for state.
 
@@ -95,6 +104,7 @@ class ProcessRuntime:
         """How containers get their mount namespaces; empty without."""
         self.state = StateDirectory(directory)
         self.state.remove_stale()
+        self.log_limits = log_limits or LogLimits()
         self.images = dict(images or {})
         self.plugins = plugins
         self._clock = clock
@@ -193,7 +203,7 @@ class ProcessRuntime:
             "HOME": str(folder),
             "HOSTNAME": hostname,
             **variables,
-            VARIABLE: str(self.state.path),
+            VARIABLE: str(folder),
         }
         mounts = volumes.mounts(container, variables)
         if allocation is not None:
@@ -310,8 +320,17 @@ class ProcessRuntime:
         spec = self._prepared.pop((run.pod.uid, run.container), None)
         if not isinstance(spec, LaunchSpec):
             raise ContainerStartError("the container was not prepared")
+        supervisor = SupervisorSpec(
+            command=spec,
+            log=str(self.state.log(run.pod.uid, run.container, run.attempt)),
+            log_size=self.log_limits.max_size,
+            log_files=self.log_limits.max_files,
+            cgroup=self.state.cgroup(run.container_id.rpartition("/")[2]),
+        )
+        # Kubelets keep the log of the run before this one.
+        self.state.remove_log(run.pod.uid, run.container, run.attempt - 2)
         process = ContainerProcess(
-            spec, container, self.log(run), self._clock, self._message_file(run.pod.uid, run.container)
+            supervisor, container, self.log(run), self._message_file(run.pod.uid, run.container)
         )
         self._processes[run.container_id] = process
         self._by_pod.setdefault(run.pod.uid, {})[run.container] = process
@@ -328,6 +347,10 @@ class ProcessRuntime:
         except OSError as error:
             result = ContainerExit(128, "StartError", str(error))
         finally:
+            if not process.is_contained:
+                # The supervisor was killed.
+                folder = self.state.container(run.pod.uid, run.container)
+                await asyncio.to_thread(kill_processes, folder)
             self._processes.pop(run.container_id, None)
             if not run.ended:
                 run.exited(result)
@@ -375,7 +398,7 @@ class ProcessRuntime:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(kill_at):
                 await process.ended.wait()
-        process.signal(signal.SIGKILL, group=True)
+        process.kill()
 
     def kill(self, run: ContainerRun, result: ContainerExit, *, grace_period: float = 0.0) -> None:
         """Kill a container and report the result, or stop it with a grace period."""
@@ -383,7 +406,7 @@ class ProcessRuntime:
             self.stop(run, grace_period)
             return
         if (process := self.process_of(run)) is not None:
-            process.signal(signal.SIGKILL, group=True)
+            process.kill()
         if not run.ended:
             run.exited(result)
 
@@ -391,10 +414,11 @@ class ProcessRuntime:
         """Delete the files of a pod, after its processes have ended."""
         for key in [key for key in self._prepared if key[0] == pod.uid]:
             del self._prepared[key]
-        self._by_pod.pop(pod.uid, None)
-        self.spawn(self._release(pod.uid))
+        self.spawn(self._release(pod.uid, *self._by_pod.pop(pod.uid, {}).values()))
 
-    async def _release(self, uid: str) -> None:
+    async def _release(self, uid: str, *processes: ContainerProcess) -> None:
+        for process in processes:
+            await process.ended.wait()
         volumes = self._volumes.pop(uid, None)
         if volumes is not None:
             await volumes.close()
@@ -410,7 +434,7 @@ class ProcessRuntime:
                 async with asyncio.timeout(STOP_SECONDS):
                     await asyncio.gather(*(process.ended.wait() for process in processes))
         for process in processes:
-            process.signal(signal.SIGKILL, group=True)
+            process.kill()
         for volumes in self._volumes.values():
             await volumes.close()
         tasks = list(self._tasks)
@@ -424,7 +448,7 @@ class ProcessRuntime:
     def log(self, run: ContainerRun) -> ContainerLog:
         """Return the log of a run."""
         if run.log is None:
-            run.log = ContainerLog()
+            run.log = FileLog(self.state.log(run.pod.uid, run.container, run.attempt))
         return run.log
 
     async def exec(self, run: ContainerRun, request: ExecRequest) -> int:

@@ -1,7 +1,8 @@
 """`StateDirectory`: the files of all containers, and what an earlier run has left behind.
 
-The directory of a run is named after its process. Processes get the path of the directory in a variable, so
-that those of a run that was killed are found, even if they have left the session of their container.
+The directory of a run is named after its process. The supervisors of containers end with this process and
+kill the processes of their containers. If a supervisor was killed as well, the processes are found by their
+cgroup, where containers have one, and by a variable with the directory of their container.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from .cgroups import create_cgroup, end_cgroup
+
 logger = logging.getLogger(__name__)
 
 VARIABLE: Final = "KUBEWRIGHT_STATE_DIRECTORY"
-"""The variable with the path of the state directory, in all processes of containers."""
+"""The variable with the directory of their container, in all processes of containers."""
+_CGROUP_FILE: Final = "cgroup"
 
 
 class StateDirectory:
@@ -38,6 +42,9 @@ class StateDirectory:
         self.scratch = self.path / "root"
         """Mount point of the root directories of containers, in their mount namespaces."""
         self.scratch.mkdir()
+        self._cgroup = create_cgroup(self.path.name)
+        if self._cgroup is not None:
+            (self.path / _CGROUP_FILE).write_text(str(self._cgroup))
 
     def remove_stale(self) -> None:
         """Kill the processes and delete the files of runs that have ended without `close`."""
@@ -47,6 +54,8 @@ class StateDirectory:
                 continue
             if _is_running(int(parts[0]), parts[1]):
                 continue
+            with contextlib.suppress(OSError):
+                end_cgroup(Path((folder / _CGROUP_FILE).read_text()))
             killed = kill_processes(folder)
             logger.info(
                 "removed containers of an earlier run", extra={"directory": str(folder), "processes": killed}
@@ -61,26 +70,45 @@ class StateDirectory:
         """Return the directory of a container, the home and working directory of its processes."""
         return self.pod(uid) / "containers" / name
 
+    def log(self, uid: str, name: str, attempt: int) -> Path:
+        """Return the directory of the log files of one run of a container."""
+        return self.pod(uid) / "logs" / name / str(attempt)
+
+    def cgroup(self, name: str) -> str:
+        """Return the cgroup of a container; empty without cgroups."""
+        return str(self._cgroup / name) if self._cgroup is not None else ""
+
+    def remove_log(self, uid: str, name: str, attempt: int) -> None:
+        """Delete the log files of one run of a container."""
+        shutil.rmtree(self.log(uid, name, attempt), ignore_errors=True)
+
     def remove_pod(self, uid: str) -> None:
         """Delete the files of a pod."""
         _remove(self.pod(uid))
 
     def close(self) -> None:
         """Kill the processes that are left and delete all files."""
+        if self._cgroup is not None:
+            end_cgroup(self._cgroup)
         kill_processes(self.path)
         _remove(self.path)
 
 
 def kill_processes(directory: Path) -> int:
-    """Kill the processes of the containers in a state directory; return their number."""
-    wanted = f"{VARIABLE}={directory}".encode()
-    count = 0
-    for process in _processes():
-        with contextlib.suppress(OSError):
-            if wanted in Path(f"/proc/{process}/environ").read_bytes().split(b"\0"):
-                os.kill(process, signal.SIGKILL)
-                count += 1
-    return count
+    """Kill the processes of the containers below a directory; return their number."""
+    wanted = f"\0{VARIABLE}={directory}/".encode()
+    killed: set[int] = set()
+    while True:
+        # Repeated, because a process may start another one in the meantime.
+        found = set()
+        for process in _processes():
+            with contextlib.suppress(OSError):
+                if wanted in b"\0" + Path(f"/proc/{process}/environ").read_bytes().replace(b"\0", b"/\0"):
+                    os.kill(process, signal.SIGKILL)
+                    found.add(process)
+        if found <= killed:
+            return len(killed)
+        killed |= found
 
 
 def _processes() -> Iterator[int]:

@@ -15,6 +15,7 @@ from kubewright.api.quantity import Quantity
 from kubewright.workloads.pod_metrics import MetricsSource, Usage
 
 from .container_process import ContainerProcess
+from .process_tree import children_of
 
 if TYPE_CHECKING:
     from .runtime import ProcessRuntime
@@ -42,12 +43,12 @@ class ProcessMetrics:
         """Return the usage of the containers of a pod, by name."""
         found: dict[str, Usage] = {}
         for name, process in self._runtime.processes_of(pod.metadata.uid or "").items():
-            if process.pid and not process.ended.is_set():
+            if process.supervisor_pid and not process.ended.is_set():
                 found[name] = self._usage(process)
         return found
 
     def _usage(self, process: ContainerProcess) -> Usage:
-        cpu, memory = session_usage(process.pid)
+        cpu, memory = descendant_usage(process.supervisor_pid)
         now = asyncio.get_running_loop().time()
         start = _Sample(process.started_at, 0.0)
         before, last = self._samples.get(process, (start, start))
@@ -75,21 +76,20 @@ class ProcessMetrics:
         return await self._others.external_metric(namespace, name, selector)
 
 
-def session_usage(leader: int) -> tuple[float, int]:
-    """Return seconds of CPU and resident bytes of the processes of a session; zeros without /proc."""
+def descendant_usage(ancestor: int) -> tuple[float, int]:
+    """Return seconds of CPU and resident bytes of the descendants of a process; zeros without /proc."""
     cpu, pages = 0.0, 0
     ticks, page_size = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
-    with contextlib.suppress(OSError):
-        for name in os.listdir("/proc"):
-            if not name.isdecimal():
-                continue
+    parents = [ancestor]
+    while parents:
+        for child in children_of(parents.pop()):
+            parents.append(child)
             with contextlib.suppress(OSError, IndexError):
-                fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
-                if int(fields[3]) == leader:
-                    # Own time and that of children that have ended.
-                    cpu += sum(int(each) for each in fields[11:15]) / ticks
-                    pages += int(fields[21])
+                fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+                # Own time and that of children that have ended.
+                cpu += sum(int(each) for each in fields[11:15]) / ticks
+                pages += int(fields[21])
     return cpu, pages * page_size
 
 
-__all__ = ["ProcessMetrics", "session_usage"]
+__all__ = ["ProcessMetrics", "descendant_usage"]
