@@ -2,16 +2,20 @@
 
 Each other version (a *spoke*) defines the conversion to and from the hub, by rules for fields
 (`conversion_rules`) or by functions, so that every version can be converted to every other. Metadata is
-preserved, except labels and annotations, which a conversion may set.
-`lost_fields` finds fields that a round trip loses, the usual error in conversions.
+preserved, except labels and annotations, which a conversion may set. A converted object is complete: it has
+the defaults of the target version, as it would have if it had been created in that version.
+
+Conversion by rules loses nothing: what a version cannot represent is stored in an annotation
+(`preserved_fields`). Functions are called as they are; `lost_fields` finds fields that a round trip loses.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar, overload
+from typing import Any, NamedTuple, Protocol, TypeVar, overload
 
 import msgspec
 
@@ -19,12 +23,14 @@ from kubewright.api import codec
 from kubewright.api.declarations import resource_info
 from kubewright.api.gvk import GroupKind, GroupVersion, GroupVersionKind
 from kubewright.api.meta import MetaObject
-from kubewright.manifests.crds import crd
+from kubewright.api.objects import copy_value
 from kubewright.schema.defaulting import apply_defaults
-from kubewright.schema.generation.from_types import Options
+from kubewright.schema.generation.from_types import Options, SchemaBuilder
+from kubewright.schema.pruning import prune
 from kubewright.schema.structural import Node
 
 from .conversion_rules import FieldRule, RuleSet
+from .preserved_fields import Document, Record, annotation_of, differences, merge, restore, store, take
 from .review import InvalidReviewError
 
 logger = logging.getLogger(__name__)
@@ -46,8 +52,7 @@ class Converter:
         self.hub = hub
         self.kind: GroupKind = _gvk(hub).group_kind
         self._types: dict[str, type[MetaObject]] = {_gvk(hub).version: hub}
-        self._to_hub: dict[str, Callable[[Any], MetaObject]] = {}
-        self._from_hub: dict[str, Callable[[Any], MetaObject]] = {}
+        self._spokes: dict[str, Spoke] = {}
 
     @overload
     def spoke(
@@ -81,17 +86,15 @@ class Converter:
         if gvk.group_kind != self.kind:
             raise ValueError(f"{kind.__qualname__} is {gvk}, not a version of {self.kind}")
         if rules is not None:
-            rule_set = RuleSet(rules)
-            to_hub = _by_rules(rule_set.to_hub, kind, self.hub, adjust_hub)
-            from_hub = _by_rules(rule_set.from_hub, self.hub, kind, adjust_spoke)
-        if to_hub is None or from_hub is None:
+            self._spokes[gvk.version] = RuleSpoke(kind, self.hub, RuleSet(rules), adjust_hub, adjust_spoke)
+        elif to_hub is not None and from_hub is not None:
+            self._spokes[gvk.version] = FunctionSpoke(kind, self.hub, to_hub, from_hub)
+        else:
             raise TypeError(
                 f"spoke({kind.__qualname__}): pass rules=(...), or to_hub= and from_hub=; rules=() copies "
                 "all fields"
             )
         self._types[gvk.version] = kind
-        self._to_hub[gvk.version] = to_hub
-        self._from_hub[gvk.version] = from_hub
 
     @property
     def types(self) -> list[type[MetaObject]]:
@@ -115,53 +118,189 @@ class Converter:
         except KeyError as error:
             known = ", ".join(self._types)
             raise ConversionError(f"{self.kind} has no version {error}; it has {known}") from None
-        obj: MetaObject = codec.from_plain(plain, source)
+        apply_defaults(plain, schema_node(source))
+        converted = plain
         if source is not self.hub:
-            obj = self._to_hub[from_version](obj)
+            converted = self._spokes[from_version].to_hub(converted)
         if target is not self.hub:
-            obj = self._from_hub[to_version](obj)
-        converted: dict[str, Any] = codec.to_plain(obj)
-        gvk = _gvk(target)
-        rest = {
-            key: value for key, value in converted.items() if key not in ("apiVersion", "kind", "metadata")
+            converted = self._spokes[to_version].from_hub(converted)
+        converted["metadata"] = _converted_metadata(plain, converted)
+        return converted
+
+
+def _converted_metadata(before: Document, after: Document) -> Document:
+    """Return the metadata of the source with the labels and annotations of the target."""
+    metadata = {**(before.get("metadata") or {})}
+    for name in ("labels", "annotations"):
+        metadata.pop(name, None)
+        if (after.get("metadata") or {}).get(name):
+            metadata[name] = after["metadata"][name]
+    return metadata
+
+
+class Spoke(Protocol):
+    """Conversion between a version and the hub; takes and returns complete objects, as in JSON."""
+
+    def to_hub(self, document: Document) -> Document:
+        """Convert an object of the spoke."""
+
+    def from_hub(self, document: Document) -> Document:
+        """Convert an object of the hub."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSpoke:
+    """Conversion by functions of typed objects."""
+
+    kind: type[MetaObject]
+    hub: type[MetaObject]
+    convert_to_hub: Callable[[Any], MetaObject]
+    convert_from_hub: Callable[[Any], MetaObject]
+
+    def to_hub(self, document: Document) -> Document:
+        """Convert an object of the spoke."""
+        return self._convert(document, self.convert_to_hub, self.kind, self.hub)
+
+    def from_hub(self, document: Document) -> Document:
+        """Convert an object of the hub."""
+        return self._convert(document, self.convert_from_hub, self.hub, self.kind)
+
+    def _convert(
+        self,
+        document: Document,
+        function: Callable[[Any], MetaObject],
+        source: type[MetaObject],
+        target: type[MetaObject],
+    ) -> Document:
+        obj = function(codec.from_plain(document, source))
+        converted: Document = codec.to_plain(obj)
+        given = document.get("metadata") or {}
+        metadata = converted["metadata"] = {
+            # A function that does not set labels or annotations preserves them; an empty map removes them.
+            name: found if (found := getattr(obj.metadata, name)) is not None else given.get(name)
+            for name in ("labels", "annotations")
         }
-        metadata = {**plain.get("metadata", {})}
-        for name in ("labels", "annotations"):
-            ours = getattr(obj.metadata, name)
-            if ours:
-                metadata[name] = ours
-            elif ours is not None:
-                metadata.pop(name, None)
-        return {"apiVersion": gvk.api_version, "kind": gvk.kind, "metadata": metadata, **rest}
+        for name in [name for name, value in metadata.items() if not value]:
+            del metadata[name]
+        _complete(converted, target)
+        return converted
 
 
-def _by_rules(
-    convert: Callable[[dict[str, Any]], dict[str, Any]],
+class _Restored(NamedTuple):
+    """A converted object with restored fields."""
+
+    document: Document
+    hidden: list[Record]
+    """Fields of the source that it does not represent."""
+    skipped: list[Record]
+    """Fields that were not restored, because the object that had them does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSpoke:
+    """Conversion by rules, then by functions that adjust the result; nothing is lost."""
+
+    kind: type[MetaObject]
+    hub: type[MetaObject]
+    rules: RuleSet
+    adjust_hub: Callable[[Any, Any], None] | None = None
+    adjust_spoke: Callable[[Any, Any], None] | None = None
+
+    def to_hub(self, document: Document) -> Document:
+        """Convert an object of the spoke."""
+        return self._convert(document, self._represent_in_hub, self._represent_in_spoke, self.kind, self.hub)
+
+    def from_hub(self, document: Document) -> Document:
+        """Convert an object of the hub."""
+        return self._convert(document, self._represent_in_spoke, self._represent_in_hub, self.hub, self.kind)
+
+    def hidden_fields(self, document: Document, source: type[MetaObject]) -> list[Record]:
+        """Return the fields of an object that only an annotation of the other version preserves."""
+        there, back = self._represent_in_hub, self._represent_in_spoke
+        if source is self.hub:
+            there, back = back, there
+        return list(differences(document, back(there(document)), schema_node(source)))
+
+    def _convert(
+        self,
+        document: Document,
+        there: Callable[[Document], Document],
+        back: Callable[[Document], Document],
+        source: type[MetaObject],
+        target: type[MetaObject],
+    ) -> Document:
+        records = take(document, _gvk(target).version, hub=target is self.hub)
+        represented = there(document)
+
+        def restored(onto: Document, some: list[Record], *, create: bool) -> _Restored | None:
+            result = copy_value(onto)
+            skipped = restore(result, some, schema_node(target), create_parents=create)
+            _complete(result, target)
+            try:
+                codec.from_plain(result, target)
+                hidden = list(differences(document, back(result), schema_node(source)))
+            except codec.DecodeError:
+                return None
+            return _Restored(result, hidden, skipped)
+
+        found = restored(represented, records, create=False) if records else None
+        if found is None and records:
+            # Users can change annotations; an object that cannot be converted could not even be deleted.
+            logger.warning(
+                "ignored invalid annotation", extra={"annotation": annotation_of(_gvk(target).version)}
+            )
+        if found is None:
+            hidden = list(differences(document, back(represented), schema_node(source)))
+            found = _Restored(represented, hidden, [])
+        for record in found.skipped:
+            # Its object was removed, or only consisted of fields that have another place in the source.
+            attempt = restored(found.document, [record], create=True)
+            if attempt is not None and attempt.hidden == found.hidden:
+                found = attempt
+        store(found.document, _gvk(source).version, found.hidden)
+        return found.document
+
+    def _represent_in_hub(self, document: Document) -> Document:
+        converted = self.rules.to_hub(document)
+        return _represent(document, converted, self.kind, self.hub, self.adjust_hub)
+
+    def _represent_in_spoke(self, document: Document) -> Document:
+        converted = self.rules.from_hub(document)
+        return _represent(document, converted, self.hub, self.kind, self.adjust_spoke)
+
+
+def _represent(
+    document: Document,
+    converted: Document,
     source: type[MetaObject],
     target: type[MetaObject],
     adjust: Callable[[Any, Any], None] | None,
-) -> Callable[[Any], MetaObject]:
-    """Return a function that converts an object with rules, and then with a function."""
+) -> Document:
+    """Complete what rules have converted, without fields that the target does not have."""
+    node = schema_node(target)
+    prune(converted, node, root=True)
+    _complete(converted, target)
+    obj = codec.from_plain(converted, target)
+    if adjust is not None:
+        before = codec.to_plain(obj)
+        adjust(codec.from_plain(document, source), obj)
+        # Merged, because an object has no fields that its class does not declare.
+        converted = merge(before, converted, codec.to_plain(obj), node)
+        _complete(converted, target)
+    return converted
 
-    def convert_object(obj: MetaObject) -> MetaObject:
-        plain = codec.to_plain(obj)
-        # Encoding omits values that are equal to the defaults; rules need them, as defaults can differ.
-        apply_defaults(plain, _schema_node(source))
-        plain = convert(plain)
-        plain["apiVersion"], plain["kind"] = _gvk(target).api_version, _gvk(target).kind
-        converted: MetaObject = codec.from_plain(plain, target)
-        if adjust is not None:
-            adjust(obj, converted)
-        return converted
 
-    return convert_object
+def _complete(document: Document, kind: type[MetaObject]) -> None:
+    """Set the version and apply its defaults."""
+    gvk = _gvk(kind)
+    document["apiVersion"], document["kind"] = gvk.api_version, gvk.kind
+    apply_defaults(document, schema_node(kind))
 
 
 @lru_cache(maxsize=256)
-def _schema_node(kind: type[MetaObject]) -> Node:
+def schema_node(kind: type[MetaObject]) -> Node:
     """Return the schema of a version."""
-    versions = crd(kind, options=Options(allow_floats=True))["spec"]["versions"]
-    return Node(versions[0]["schema"]["openAPIV3Schema"])
+    return Node(SchemaBuilder(Options(allow_floats=True)).schema(kind))
 
 
 class _Request(msgspec.Struct, rename="camel"):
@@ -238,8 +377,14 @@ def lost_fields(converter: Converter, obj: MetaObject) -> list[str]:
     Labels and annotations that a conversion adds are not lost fields.
     Use it in a property test: `assert not lost_fields(converter, obj)` for generated objects.
     """
-    original = codec.to_plain(obj)
-    version = _gvk(type(obj)).version
+    return lost_in_round_trips(converter, codec.to_plain(obj), type(obj))
+
+
+def lost_in_round_trips(converter: Converter, document: Document, kind: type[MetaObject]) -> list[str]:
+    """Return what `lost_fields` returns, for an object as in JSON."""
+    original = copy_value(document)
+    apply_defaults(original, schema_node(kind))
+    version = _gvk(kind).version
     lost: list[str] = []
     for other in converter.versions:
         if other == version:

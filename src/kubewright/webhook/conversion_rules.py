@@ -14,23 +14,20 @@
 Each rule defines both directions. The first path is that of the spoke, the second that of the hub, as in
 manifests; `[]` stands for every item of a list (`spec.ports[].number`). Fields without a rule are copied.
 
-A value of the hub that the spoke cannot represent is stored in an annotation of the spoke and restored in the
-other direction, unless the field has been changed in between. No field is lost in a round trip.
+Rules do not have to be complete: what the other version cannot represent is stored in an annotation and
+restored in the other direction (`preserved_fields`). `DefaultHub` and `DefaultSpoke` declare such fields.
 """
 
 from __future__ import annotations
 
-import copy
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
-Document = dict[str, Any]
-ANNOTATION = "conversion.kubewright.io/hub-fields"
-"""Annotation with the values of the hub that a spoke cannot represent."""
-_MISSING: Any = object()
-_TOP = ("apiVersion", "kind", "metadata")
+from kubewright.api.objects import copy_value
+
+from .preserved_fields import MISSING, Document
 
 
 class FieldRule(Protocol):
@@ -65,7 +62,7 @@ class Move:
     def _move(self, document: Document, source: str, target: str) -> None:
         for item, source_path, target_path in _items(document, source, target):
             value = _pop(item, source_path)
-            if value is not _MISSING:
+            if value is not MISSING:
                 _set(item, target_path, value)
 
 
@@ -84,7 +81,7 @@ class Wrap:
         """Put the value into a list."""
         for item, spoke, hub in _items(document, self.spoke, self.hub):
             value = _pop(item, spoke)
-            if value is not _MISSING:
+            if value is not MISSING:
                 _set(item, hub, [{self.key: value} if self.key else value])
 
     def from_hub(self, document: Document) -> None:
@@ -92,8 +89,8 @@ class Wrap:
         for item, spoke, hub in _items(document, self.spoke, self.hub):
             values = _pop(item, hub)
             if isinstance(values, list) and values:
-                first = values[0].get(self.key, _MISSING) if self.key else values[0]
-                if first is not _MISSING:
+                first = values[0].get(self.key, MISSING) if self.key else values[0]
+                if first is not MISSING:
                     _set(item, spoke, first)
 
 
@@ -128,10 +125,10 @@ class MapValues:
 
 @dataclass(frozen=True, slots=True)
 class DefaultHub:
-    """A field of the hub that the spoke does not have; it is set to `value`, and preserved."""
+    """A field that only the hub has: objects of the spoke get `value`, or the default of its schema."""
 
     path: str
-    value: Any
+    value: Any = MISSING
 
     def to_hub(self, document: Document) -> None:
         """Set the field."""
@@ -144,13 +141,10 @@ class DefaultHub:
 
 @dataclass(frozen=True, slots=True)
 class DefaultSpoke:
-    """A field of the spoke that the hub does not have; it is set to `value` in the spoke.
-
-    Another value is lost in the hub: the stored version should have all fields.
-    """
+    """A field that only the spoke has: objects of the hub get `value`, or the default of its schema."""
 
     path: str
-    value: Any
+    value: Any = MISSING
 
     def to_hub(self, document: Document) -> None:
         """Remove the field."""
@@ -162,72 +156,48 @@ class DefaultSpoke:
 
 
 class RuleSet:
-    """The rules of one spoke. Methods take and return complete objects, as in JSON."""
+    """The rules of one spoke. Methods take complete objects, as in JSON, and return changed copies."""
 
     def __init__(self, rules: Sequence[FieldRule]) -> None:
         self.rules = tuple(rules)
+        moved = [(rule.spoke, rule.hub) for rule in self.rules if isinstance(rule, Move | Wrap)]
+        self._hidden_in_hub = _without_counterpart([hub for _, hub in moved], [spoke for spoke, _ in moved])
+        self._hidden_in_spoke = _without_counterpart([spoke for spoke, _ in moved], [hub for _, hub in moved])
+
+    @property
+    def paths(self) -> set[str]:
+        """The paths that rules name, as in manifests."""
+        values = (getattr(rule, name, None) for rule in self.rules for name in ("spoke", "hub", "path"))
+        return {value for value in values if isinstance(value, str)}
 
     def to_hub(self, spoke: Document) -> Document:
         """Convert an object of the spoke."""
-        hub = self._apply(spoke)
-        metadata = hub.get("metadata") or {}
-        stored = (metadata.get("annotations") or {}).get(ANNOTATION)
-        if stored is not None:
-            annotations = {name: text for name, text in metadata["annotations"].items() if name != ANNOTATION}
-            hub["metadata"] = {**metadata, "annotations": annotations}
-            for path, simple, full in _stored_values(stored):
-                if _get(hub, path) == simple:
-                    _set(hub, path, full)
-        return hub
-
-    def from_hub(self, hub: Document) -> Document:
-        """Convert an object of the hub."""
-        spoke = copy.deepcopy(hub)
-        for rule in reversed(self.rules):
-            rule.from_hub(spoke)
-        again = self._apply(spoke)
-        stored = [
-            [path, _get(again, path), _get(hub, path)] for path in sorted(_changed(hub, again, ()), key=str)
-        ]
-        if stored:
-            values = [
-                [list(path), *([] if simple is _MISSING else [simple]), full]
-                for path, simple, full in stored
-                if full is not _MISSING
-            ]
-            metadata = spoke.setdefault("metadata", {})
-            metadata["annotations"] = {
-                **(metadata.get("annotations") or {}),
-                ANNOTATION: json.dumps(values, separators=(",", ":")),
-            }
-        return spoke
-
-    def _apply(self, spoke: Document) -> Document:
-        hub = copy.deepcopy(spoke)
+        hub = copy_value(spoke)
+        for path in self._hidden_in_hub:
+            _remove(hub, path)
         for rule in self.rules:
             rule.to_hub(hub)
         return hub
 
-
-def _stored_values(text: str) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """Return paths, the values that a conversion of the unchanged spoke has there, and those of the hub."""
-    try:
-        values = json.loads(text)
-        for path, *simple, full in values:
-            yield tuple(path), simple[0] if simple else _MISSING, full
-    except (TypeError, ValueError):
-        # Users can change annotations; without valid values there is nothing to restore.
-        return
+    def from_hub(self, hub: Document) -> Document:
+        """Convert an object of the hub."""
+        spoke = copy_value(hub)
+        for path in self._hidden_in_spoke:
+            _remove(spoke, path)
+        for rule in reversed(self.rules):
+            rule.from_hub(spoke)
+        return spoke
 
 
-def _changed(one: Any, other: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Return the paths at which two documents differ, except in metadata; lists are compared as a whole."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        for name in one.keys() | other.keys():
-            if path or name not in _TOP:
-                yield from _changed(one.get(name, _MISSING), other.get(name, _MISSING), (*path, name))
-    elif one is not other and one != other:
-        yield path
+def _without_counterpart(targets: Sequence[str], sources: Sequence[str]) -> list[str]:
+    """Return the targets of moved fields at which the source version may have another field of that name."""
+    return [
+        target
+        for target in targets
+        if not any(
+            f"{source}.".startswith(f"{target}.") or source.startswith(f"{target}[]") for source in sources
+        )
+    ]
 
 
 def _list_prefix(path: str) -> str:
@@ -238,20 +208,27 @@ def _items(
     document: Document, one: str, other: str
 ) -> Iterable[tuple[Document, tuple[str, ...], tuple[str, ...]]]:
     """Return the objects that two paths are relative to, and the relative paths."""
-    prefix = _list_prefix(one)
+    lists, first, second = _steps(one, other)
     items: list[Any] = [document]
-    for step in prefix.split("[].") if prefix else ():
-        lists = [_get(item, tuple(step.split("."))) for item in items]
-        items = [item for found in lists if isinstance(found, list) for item in found]
+    for step in lists:
+        found = [_get(item, step) for item in items]
+        items = [item for each in found if isinstance(each, list) for item in each]
+    return [(item, first, second) for item in items if isinstance(item, dict)]
+
+
+@lru_cache(maxsize=1024)
+def _steps(one: str, other: str) -> tuple[list[tuple[str, ...]], tuple[str, ...], tuple[str, ...]]:
+    """Return the steps to the lists that two paths share, and the steps of both below these lists."""
+    prefix = _list_prefix(one)
     skip = len(prefix) + 3 if prefix else 0
-    ends = tuple(one[skip:].split(".")), tuple(other[skip:].split("."))
-    return [(item, *ends) for item in items if isinstance(item, dict)]
+    lists = [tuple(step.split(".")) for step in prefix.split("[].")] if prefix else []
+    return lists, tuple(one[skip:].split(".")), tuple(other[skip:].split("."))
 
 
 def _get(document: Any, path: tuple[str, ...]) -> Any:
     for name in path:
         if not isinstance(document, dict) or name not in document:
-            return _MISSING
+            return MISSING
         document = document[name]
     return document
 
@@ -271,10 +248,10 @@ def _pop(document: Document, path: tuple[str, ...]) -> Any:
     for name in path[:-1]:
         child = parents[-1].get(name)
         if not isinstance(child, dict):
-            return _MISSING
+            return MISSING
         parents.append(child)
-    value = parents[-1].pop(path[-1], _MISSING)
-    if value is not _MISSING:
+    value = parents[-1].pop(path[-1], MISSING)
+    if value is not MISSING:
         for depth in range(len(parents) - 1, 1, -1):
             if not parents[depth]:
                 del parents[depth - 1][path[depth - 1]]
@@ -282,9 +259,11 @@ def _pop(document: Document, path: tuple[str, ...]) -> Any:
 
 
 def _set_default(document: Document, path: str, value: Any) -> None:
+    if value is MISSING:
+        return
     for item, relative, _ in _items(document, path, path):
-        if _get(item, relative) is _MISSING:
-            _set(item, relative, copy.deepcopy(value))
+        if _get(item, relative) is MISSING:
+            _set(item, relative, copy_value(value))
 
 
 def _remove(document: Document, path: str) -> None:
