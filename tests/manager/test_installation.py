@@ -306,7 +306,7 @@ def test_a_conversion_without_converter_is_a_warning_of_the_manifests(
     monkeypatch.delitem(sys.modules, "clocks", raising=False)
     result = CliRunner().invoke(main, ["manifests", "clocks"])
     assert result.exit_code == 0, result.output
-    assert "Clock declares conversion=WebhookConversion(), but no operator has a converter" in result.output
+    assert "Clock: declares conversion=WebhookConversion(), but no operator has a converter" in result.output
 
 
 CONVERSION_PROGRAM = """

@@ -49,10 +49,16 @@ def required_kinds(functions: ObjectFunctions) -> list[type[MetaObject]]:
 
 
 def check_conversions(operator: Operator) -> None:
-    """Raise `InstallationError` for a kind with a conversion webhook that this operator does not serve."""
+    """Raise `InstallationError` for a conversion that is declared, but not served, or the reverse."""
     converted = set(operator.converted_kinds())
+    declared = {info.gvk.group_kind for info in map(resource_info, operator.kinds) if info.conversion}
     for kind in operator.kinds:
         info = resource_info(kind)
+        if info.gvk.group_kind in converted - declared:
+            raise InstallationError(
+                f"{info.where}: operator {operator.name} has a converter for {info.gvk.kind}, but an API "
+                "server does not call it; declare conversion=WebhookConversion() on the hub"
+            )
         if info.conversion is None or info.conversion.url or info.gvk.group_kind in converted:
             continue
         raise InstallationError(

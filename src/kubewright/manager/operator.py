@@ -20,7 +20,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
 from kubewright.api.declarations import Declaration, Webhook, is_resource, resource_info, webhook_path
 from kubewright.api.gvk import GroupKind
@@ -50,6 +50,7 @@ from .settings import Settings
 
 if TYPE_CHECKING:
     from kubewright.manifests.project import OperatorDeployment
+    from kubewright.schema.generation.errors import Problem
     from kubewright.webhook.conversion import Converter
 
     from .cluster_providers import ClusterProvider
@@ -282,6 +283,12 @@ class Operator(ObjectFunctions):
     def converted_kinds(self) -> Iterable[GroupKind]:
         """Return the kinds between whose versions the operator converts."""
         return [resource_info(converter.hub).gvk.group_kind for converter in self.converters]
+
+    def conversion_problems(self) -> Iterable[tuple[Literal["error", "warning"], Problem]]:
+        """Return problems of the converters: fields that a version cannot represent."""
+        from kubewright.webhook.conversion_checks import conversion_problems
+
+        return [problem for converter in self.converters for problem in conversion_problems(converter)]
 
     # Running
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Any, Final
 
 from kubewright.api.declarations import ResourceInfo, WebhookConversion, resource_info
@@ -16,13 +17,15 @@ from kubewright.api.objects import Object, copy_value
 from kubewright.schema.crd.definition import default_crd, validate_crd
 from kubewright.schema.generation.errors import DeclarationError, Problem
 from kubewright.schema.generation.from_types import Options, SchemaBuilder
-from kubewright.schema.structural import Schema
+from kubewright.schema.shapes import shape_differences
+from kubewright.schema.structural import Node, Schema
 
 from .path_checks import column_path_errors, scale_path_errors, selectable_path_errors
 
 Manifest = dict[str, Any]
 
 MAX_SELECTABLE_FIELDS: Final = 8
+_MAX_LISTED: Final = 10
 _COLUMN_TYPES: Final = ("string", "integer", "number", "boolean", "date")
 _COLUMN_FORMATS: Final = ("int32", "int64", "float", "double", "byte", "date", "date-time", "password")
 _APPROVAL: Final = "api-approved.kubernetes.io"
@@ -97,6 +100,17 @@ def build_crd(classes: Sequence[type[Object]], options: Options, problems: list[
         "metadata": metadata,
         "spec": spec,
     }
+    if conversion is None and (fields := version_differences(definition)):
+        # An API server removes the fields that the version of a request does not have.
+        versions = " and ".join(info.gvk.version for info, _ in kept if info.served)
+        problems.append(
+            _problem(
+                first,
+                f"{versions} are served without conversion, but have different fields: {fields}; declare "
+                "conversion=WebhookConversion() on the hub and a converter with operator.convert(...), or "
+                "declare the same fields",
+            )
+        )
     if len(problems) == before:
         problems.extend(_validation_errors(definition, [info for info, _ in kept], places))
     return definition
@@ -173,6 +187,20 @@ def _check_versions(infos: Sequence[ResourceInfo], problems: list[Problem]) -> N
         problems.append(_problem(info, f"two hubs, the other is {hubs[0].gvk.version}; keep hub=True on one"))
     if infos and not any(info.served for info in infos):
         problems.append(_problem(infos[0], "no version is served; remove served=False from one"))
+
+
+def version_differences(definition: Manifest) -> str:
+    """Return the fields that differ between the served versions of a definition, or an empty text."""
+    served = [
+        (version["name"], Node(version["schema"]["openAPIV3Schema"]))
+        for version in definition["spec"]["versions"]
+        if version.get("served")
+    ]
+    found: dict[str, None] = {}
+    for (name, node), (other, other_node) in combinations(served, 2):
+        found.update(dict.fromkeys(shape_differences(node, other_node, (name, other))))
+    more = f" and {len(found) - _MAX_LISTED} more" if len(found) > _MAX_LISTED else ""
+    return ", ".join([*found][:_MAX_LISTED]) + more
 
 
 def _version(

@@ -14,7 +14,7 @@ import difflib
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +25,7 @@ from kubewright.api.objects import Object
 from kubewright.schema.generation.errors import DeclarationError, Problem
 from kubewright.schema.generation.from_types import Options
 
-from .crds import build_crd
+from .crds import build_crd, version_differences
 from .project import Project, load_project
 from .rbac import DEFAULT_ROLE, build_bindings, build_roles
 from .webhooks import build_webhooks
@@ -73,7 +73,18 @@ def generate(
         name = f"crd/{group_kind.group}_{definition['spec']['names']['plural']}.yaml"
         definitions[name] = definition
         manifests.warnings.extend(_size_warning(name, definition))
-        manifests.warnings.extend(_conversion_warning(project, versions))
+        missing = _missing_converter(project, versions)
+        if missing is not None and (fields := version_differences(definition)):
+            problems.append(replace(missing, text=f"{missing.text}; the versions differ in {fields}"))
+        elif missing is not None:
+            manifests.warnings.append(str(missing))
+        problems.extend(_unused_converter(project, versions))
+    for provider in project.converting if not problems else ():
+        for severity, problem in provider.conversion_problems():
+            if severity == "error":
+                problems.append(problem)
+            else:
+                manifests.warnings.append(str(problem))
     if settings is not None and settings.has_deployment:
         from .deployment.tree import build_tree
 
@@ -121,13 +132,28 @@ def load_project_of(settings: ProjectSettings, modules: Sequence[str] = ()) -> P
     return load_project(list(modules or settings.modules), deployment=operator_deployment(settings))
 
 
-def _conversion_warning(project: Project, versions: Sequence[type[Object]]) -> Iterator[str]:
+def _missing_converter(project: Project, versions: Sequence[type[Object]]) -> Problem | None:
     infos = [resource_info(each) for each in versions]
     info = next((each for each in infos if each.conversion is not None and not each.conversion.url), None)
-    if info is not None and project.converted is not None and info.gvk.group_kind not in project.converted:
-        yield (
-            f"{info.where}: {info.gvk.kind} declares conversion=WebhookConversion(), but no operator has a "
-            "converter for it; add one with operator.convert(...), or remove conversion="
+    if info is None or project.converted is None or info.gvk.group_kind in project.converted:
+        return None
+    return Problem(
+        info.where,
+        info.gvk.kind,
+        "declares conversion=WebhookConversion(), but no operator has a converter for it; add one with "
+        "operator.convert(...), or remove conversion=",
+    )
+
+
+def _unused_converter(project: Project, versions: Sequence[type[Object]]) -> Iterator[Problem]:
+    infos = [resource_info(each) for each in versions]
+    first = infos[0]
+    if first.gvk.group_kind in (project.converted or ()) and not any(each.conversion for each in infos):
+        yield Problem(
+            first.where,
+            f"{first.gvk.kind} {first.gvk.version}",
+            "an operator has a converter for this kind, but an API server does not call it; declare "
+            "conversion=WebhookConversion() on the hub",
         )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from kubewright.api.declarations import (
     Declaration,
@@ -30,6 +30,7 @@ from kubewright.api.declarations import (
 )
 from kubewright.api.gvk import GroupKind
 from kubewright.api.objects import Object
+from kubewright.schema.generation.errors import Problem
 
 _PACKAGE = str(Path(__file__).parents[1])
 
@@ -146,6 +147,8 @@ class Project:
     configurations: list[WebhookConfiguration] = field(default_factory=list)
     converted: set[GroupKind] | None = None
     """Kinds that operators of the project convert; `None` if the project has no operator."""
+    converting: list[ConversionProvider] = field(default_factory=list)
+    """The operators that convert."""
     operators: list[OperatorReference] = field(default_factory=list)
     api_servers: list[APIServerReference] = field(default_factory=list)
     modules: list[ModuleType] = field(default_factory=list)
@@ -157,6 +160,10 @@ class ConversionProvider(Protocol):
 
     def converted_kinds(self) -> Iterable[GroupKind]:
         """Return the kinds with a converter."""
+        ...
+
+    def conversion_problems(self) -> Iterable[tuple[Literal["error", "warning"], Problem]]:
+        """Return problems of the converters."""
         ...
 
 
@@ -193,6 +200,8 @@ def read_project(modules: Iterable[ModuleType], *, deployment: OperatorDeploymen
                 project.kinds.setdefault(value.gvk.group_kind, []).append(value)
             if isinstance(value, ConversionProvider) and not isinstance(value, type):
                 project.converted = (project.converted or set()) | set(value.converted_kinds())
+                if value not in project.converting:
+                    project.converting.append(value)
             for declaration in _declarations(value, homes, deployment):
                 if id(declaration) not in seen:
                     seen.add(id(declaration))

@@ -71,6 +71,26 @@ def updates_of(
     return st.composite(generator.draw_update)()
 
 
+def field_paths(kind: type[MetaObject]) -> set[str]:
+    """Return the paths of all fields of a kind, such as `spec.ports[].number`."""
+    return _paths(_schema_of(kind), "") - {""}
+
+
+def field_strategy(kind: type[MetaObject], path: str) -> SearchStrategy[Any] | None:
+    """Return the strategy for one field of a kind, or `None` if it has no such field."""
+    schema: Any = _schema_of(kind)
+    for step in path.replace("[]", ".[]").split("."):
+        if step == "[]":
+            schema = schema.get("items")
+        elif step == "*" and "properties" not in schema:
+            schema = schema.get("additionalProperties")
+        else:
+            schema = (schema.get("properties") or {}).get(step)
+        if not isinstance(schema, Mapping):
+            return None
+    return _Values({}).of(schema, path)
+
+
 class _Generator:
     """Draws objects of one kind."""
 
@@ -145,6 +165,8 @@ def _paths(schema: Schema, path: str) -> set[str]:
         found |= _paths(child, f"{path}.{name}" if path else name)
     if isinstance(schema.get("items"), Mapping):
         found |= _paths(schema["items"], f"{path}[]")
+    if isinstance(schema.get("additionalProperties"), Mapping):
+        found |= _paths(schema["additionalProperties"], f"{path}.*")
     return found
 
 

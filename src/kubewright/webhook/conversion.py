@@ -50,8 +50,8 @@ class Converter:
 
     def __init__(self, hub: type[MetaObject]) -> None:
         self.hub = hub
-        self.kind: GroupKind = _gvk(hub).group_kind
-        self._types: dict[str, type[MetaObject]] = {_gvk(hub).version: hub}
+        self.kind: GroupKind = kind_of(hub).group_kind
+        self._types: dict[str, type[MetaObject]] = {kind_of(hub).version: hub}
         self._spokes: dict[str, Spoke] = {}
 
     @overload
@@ -82,7 +82,7 @@ class Converter:
         With `rules`, `adjust_hub(spoke, hub)` and `adjust_spoke(hub, spoke)` change the converted object
         where rules are not sufficient.
         """
-        gvk = _gvk(kind)
+        gvk = kind_of(kind)
         if gvk.group_kind != self.kind:
             raise ValueError(f"{kind.__qualname__} is {gvk}, not a version of {self.kind}")
         if rules is not None:
@@ -100,6 +100,11 @@ class Converter:
     def types(self) -> list[type[MetaObject]]:
         """The class of every version, starting with the hub."""
         return list(self._types.values())
+
+    @property
+    def spokes(self) -> list[Spoke]:
+        """The conversions between the hub and every other version."""
+        return list(self._spokes.values())
 
     @property
     def versions(self) -> list[str]:
@@ -140,6 +145,14 @@ def _converted_metadata(before: Document, after: Document) -> Document:
 
 class Spoke(Protocol):
     """Conversion between a version and the hub; takes and returns complete objects, as in JSON."""
+
+    @property
+    def kind(self) -> type[MetaObject]:
+        """The class of the version."""
+
+    @property
+    def hub(self) -> type[MetaObject]:
+        """The class of the hub."""
 
     def to_hub(self, document: Document) -> Document:
         """Convert an object of the spoke."""
@@ -214,12 +227,12 @@ class RuleSpoke:
         """Convert an object of the hub."""
         return self._convert(document, self._represent_in_spoke, self._represent_in_hub, self.hub, self.kind)
 
-    def hidden_fields(self, document: Document, source: type[MetaObject]) -> list[Record]:
-        """Return the fields of an object that only an annotation of the other version preserves."""
+    def round_trip(self, document: Document, source: type[MetaObject]) -> Document:
+        """Convert an object to the other version and back, without annotations."""
         there, back = self._represent_in_hub, self._represent_in_spoke
         if source is self.hub:
             there, back = back, there
-        return list(differences(document, back(there(document)), schema_node(source)))
+        return back(there(document))
 
     def _convert(
         self,
@@ -229,7 +242,7 @@ class RuleSpoke:
         source: type[MetaObject],
         target: type[MetaObject],
     ) -> Document:
-        records = take(document, _gvk(target).version, hub=target is self.hub)
+        records = take(document, kind_of(target).version, hub=target is self.hub)
         represented = there(document)
 
         def restored(onto: Document, some: list[Record], *, create: bool) -> _Restored | None:
@@ -247,7 +260,7 @@ class RuleSpoke:
         if found is None and records:
             # Users can change annotations; an object that cannot be converted could not even be deleted.
             logger.warning(
-                "ignored invalid annotation", extra={"annotation": annotation_of(_gvk(target).version)}
+                "ignored invalid annotation", extra={"annotation": annotation_of(kind_of(target).version)}
             )
         if found is None:
             hidden = list(differences(document, back(represented), schema_node(source)))
@@ -257,7 +270,7 @@ class RuleSpoke:
             attempt = restored(found.document, [record], create=True)
             if attempt is not None and attempt.hidden == found.hidden:
                 found = attempt
-        store(found.document, _gvk(source).version, found.hidden)
+        store(found.document, kind_of(source).version, found.hidden)
         return found.document
 
     def _represent_in_hub(self, document: Document) -> Document:
@@ -292,7 +305,7 @@ def _represent(
 
 def _complete(document: Document, kind: type[MetaObject]) -> None:
     """Set the version and apply its defaults."""
-    gvk = _gvk(kind)
+    gvk = kind_of(kind)
     document["apiVersion"], document["kind"] = gvk.api_version, gvk.kind
     apply_defaults(document, schema_node(kind))
 
@@ -380,18 +393,25 @@ def lost_fields(converter: Converter, obj: MetaObject) -> list[str]:
     return lost_in_round_trips(converter, codec.to_plain(obj), type(obj))
 
 
-def lost_in_round_trips(converter: Converter, document: Document, kind: type[MetaObject]) -> list[str]:
-    """Return what `lost_fields` returns, for an object as in JSON."""
+def lost_in_round_trips(
+    converter: Converter, document: Document, kind: type[MetaObject], *, through: Sequence[str] | None = None
+) -> list[str]:
+    """Return what `lost_fields` returns, for an object as in JSON.
+
+    With `through`, only round trips through these versions are made, and the versions are not part of the
+    result.
+    """
     original = copy_value(document)
     apply_defaults(original, schema_node(kind))
-    version = _gvk(kind).version
+    version = kind_of(kind).version
     lost: list[str] = []
-    for other in converter.versions:
+    for other in converter.versions if through is None else through:
         if other == version:
             continue
         there = codec.encode(converter.convert(codec.encode(original), other))
         back = converter.convert(there, version)
-        lost += [f"{path} (through {other})" for path in _differences(original, back, "")]
+        suffix = f" (through {other})" if through is None else ""
+        lost += [f"{path}{suffix}" for path in _differences(original, back, "")]
     return lost
 
 
@@ -416,5 +436,6 @@ def _differences(before: Any, after: Any, path: str) -> list[str]:
     return [] if before == after else [path.lstrip(".") or "."]
 
 
-def _gvk(kind: type[MetaObject]) -> GroupVersionKind:
+def kind_of(kind: type[MetaObject]) -> GroupVersionKind:
+    """Return the version that a class declares."""
     return kind.gvk if kind.gvk is not None else resource_info(kind).gvk

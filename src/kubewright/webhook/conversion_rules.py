@@ -172,7 +172,7 @@ class RuleSet:
 
     def to_hub(self, spoke: Document) -> Document:
         """Convert an object of the spoke."""
-        hub = copy_value(spoke)
+        hub: Document = copy_value(spoke)
         for path in self._hidden_in_hub:
             _remove(hub, path)
         for rule in self.rules:
@@ -181,7 +181,7 @@ class RuleSet:
 
     def from_hub(self, hub: Document) -> Document:
         """Convert an object of the hub."""
-        spoke = copy_value(hub)
+        spoke: Document = copy_value(hub)
         for path in self._hidden_in_spoke:
             _remove(spoke, path)
         for rule in reversed(self.rules):

@@ -68,7 +68,7 @@ def differences(
 
 
 def store(document: Document, version: str, records: Sequence[Record]) -> None:
-    """Set the annotation with the records of a version, or remove it if there are none."""
+    """Set the annotation with the records of a version, or remove it without records."""
     name = annotation_of(version)
     metadata = dict(document.get("metadata") or {})
     annotations = {key: text for key, text in (metadata.get("annotations") or {}).items() if key != name}
@@ -198,13 +198,13 @@ def _merge_lists(converted: list[Any], value: list[Any], current: list[Any], nod
     keys = _keys(converted, node), _keys(value, node), _keys(current, node)
     if keys[1] and None not in keys:
         sources = _positions_of(keys[0] or [], keys[1])
-        befores = _positions_of(keys[2] or [], keys[0] or [])
+        previous = _positions_of(keys[2] or [], keys[0] or [])
     else:
         sources = [position if position < len(value) else None for position in range(len(converted))]
-        befores = _corresponding(converted, current)
+        previous = _corresponding(converted, current)
     merged: list[Any] = []
     origins: list[int | None] = []
-    for each, before in zip(current, befores, strict=True):
+    for each, before in zip(current, previous, strict=True):
         source = sources[before] if before is not None else None
         if before is None or source is None:
             merged.append(each)
@@ -225,7 +225,7 @@ def _corresponding(before: list[Any], after: list[Any]) -> list[int | None]:
     """Return for each element of a changed list its position before the change, or `None` for a new one."""
     old, new = [_text(each) for each in before], [_text(each) for each in after]
     found: list[int | None] = [None] * len(new)
-    replaced = []
+    replaced: list[tuple[int, int]] = []
     for operation, i, i_end, j, j_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if operation == "equal":
             found[j:j_end] = range(i, i_end)
