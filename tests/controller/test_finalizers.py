@@ -4,6 +4,8 @@ import pytest
 
 from kubewright.api.errors import NotFound
 from kubewright.controller import ControllerBuilder, Finalizers, Result
+from kubewright.manager import Operator
+from kubewright.manager.injection import InjectionError
 
 NAME = "example.com/database"
 
@@ -102,10 +104,29 @@ async def test_cleanup_may_be_requeued(bench, shop):
     assert results == []
 
 
-@pytest.mark.parametrize("name", ["database", "/database", "example.com/", "Example_com/x", "a/b/c"])
-def test_names_without_a_domain_are_rejected(name):
+@pytest.mark.parametrize("name", ["", "/database", "example.com/", "Example_com/x", "a/b/c", "orphan"])
+def test_names_that_api_servers_reject_are_rejected(name):
     with pytest.raises(ValueError, match="domain/name"):
         Finalizers(None, {name: lambda obj: None})
+    operator = Operator("shops")
+    with pytest.raises(InjectionError, match=r"test_finalizers\.py:\d+.*domain/name"):
+        operator.finalize("shops.example.com", finalizer=name or "a b")(clean_up)
+
+
+def clean_up() -> None: ...
+
+
+@pytest.mark.parametrize("name", ["storage.finalizers.tutorial.kubebuilder.io", "database"])
+async def test_a_name_without_a_domain_is_accepted_with_a_warning(bench, shop, caplog, name):
+    finalizers = Finalizers(bench.client, {name: lambda obj: None})
+    assert [record.finalizer for record in caplog.records] == [name]
+    assert "finalizer name has no domain" in caplog.text
+    assert await finalizers.handle(shop) is None
+    assert shop.metadata.finalizers == [name]
+    await bench.client.delete(shop)
+    assert await finalizers.handle(await bench.client.get(bench.Shop, "a", namespace="default")) == Result()
+    with pytest.raises(NotFound):
+        await bench.client.uncached.get(bench.Shop, "a", namespace="default")
 
 
 def test_a_name_is_registered_once():

@@ -15,6 +15,7 @@ other controllers are never lost.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -31,10 +32,24 @@ from kubewright.client.patches import merge_patch
 
 from .request import Result
 
+logger = logging.getLogger(__name__)
+
 Cleanup = Callable[[Any], Result | None] | Callable[[Any], Awaitable[Result | None]]
 """Cleanup function of an object, plain or async, idempotent. Returning a `Result` means: not finished yet."""
 
 _MAX_ATTEMPTS: Final = 10
+_GARBAGE_COLLECTION: Final = ("orphan", "foregroundDeletion", "kubernetes")
+
+
+def check_finalizer_name(name: str) -> None:
+    """Raise a `ValueError` for a name that API servers reject, or that belongs to the garbage collector."""
+    errors = check_qualified_name(name)
+    if name in _GARBAGE_COLLECTION:
+        errors = ["it is a finalizer of the API server"]
+    if errors:
+        raise ValueError(
+            f"finalizer {name!r}: {'; '.join(errors)}; expected domain/name, such as example.com/database"
+        )
 
 
 class Finalizers:
@@ -47,13 +62,17 @@ class Finalizers:
             self.register(name, cleanup)
 
     def register(self, name: str, cleanup: Cleanup) -> None:
-        """Add a finalizer. Its name has a domain and a suffix: `example.com/database`."""
-        domain, slash, _ = name.partition("/")
-        errors = check_qualified_name(name)
-        if errors or not slash or not domain:
-            details = f": {'; '.join(errors)}" if errors else ""
-            raise ValueError(
-                f"finalizer {name!r}: expected domain/name, such as example.com/database{details}"
+        """Add a finalizer. Its name should have a domain and a suffix: `example.com/database`.
+
+        API servers accept a name without a domain for custom resources, with a warning, and reject it for
+        most built-in kinds.
+        """
+        check_finalizer_name(name)
+        if "/" not in name:
+            logger.warning(
+                "finalizer name has no domain, prefer one such as example.com/database; "
+                "other controllers can have the same name, and most built-in kinds reject it",
+                extra={"finalizer": name},
             )
         if name in self._cleanups:
             raise ValueError(f"finalizer {name!r} is already registered")

@@ -18,6 +18,7 @@ from kubewright.cache.indexes import Index, by_function
 from kubewright.cache.resync import check_resync
 from kubewright.client.kind_types import AnyKind
 from kubewright.controller.daemons import StopEvent
+from kubewright.controller.finalizers import check_finalizer_name
 from kubewright.controller.rate_limiters import RateLimiter
 from kubewright.controller.request import Request
 
@@ -310,6 +311,10 @@ class ObjectFunctions:
                     )
                 assert kind.gvk is not None
                 name = f"{kind.gvk.group}/{self.name}"
+            try:
+                check_finalizer_name(name)
+            except ValueError as error:
+                raise InjectionError(f"{describe(function)}: {error}") from None
             self.finalizers[kind] = self._handler(kind, function, "finalizer", {"finalizer": name})
             return function
 
