@@ -174,6 +174,47 @@ def test_drain_processes_ready_and_added_keys():
     assert fake_time(scenario()) == ["a", "b", "c", "d", "a"]
 
 
+@pytest.mark.parametrize(("drain", "worked"), [(True, ["b", "c", "a"]), (False, [])])
+def test_shut_down_drains_or_drops_and_does_not_wait(drain, worked):
+    async def scenario():
+        queue = WorkQueue()
+        assert not queue.shutting_down
+        for key in "abc":
+            queue.add(key)
+        assert (await queue.get()).key == "a"
+        queue.add("a")
+        queue.add("later", after=5)
+        queue.shut_down(drain=drain)
+        assert queue.shutting_down
+        queue.add("ignored")
+        found = []
+        queue.done("a")
+        with pytest.raises(QueueShutDown):
+            while True:
+                found.append((await queue.get()).key)
+                queue.done(found[-1])
+        await asyncio.wait_for(queue.drain(), 1)
+        return found
+
+    assert fake_time(scenario()) == worked
+
+
+def test_a_second_shut_down_drops_what_was_to_be_drained():
+    async def scenario():
+        queue = WorkQueue()
+        queue.add("a")
+        queue.shut_down(drain=True)
+        queue.shut_down()
+        with pytest.raises(QueueShutDown):
+            await queue.get()
+        queue.shut_down(drain=True)
+        assert not len(queue)
+        with pytest.raises(QueueShutDown):
+            await queue.get()
+
+    fake_time(scenario())
+
+
 def test_cancelled_worker_loses_no_key():
     async def scenario():
         queue = WorkQueue()

@@ -2,11 +2,12 @@
 
 import asyncio
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kubewright.controller.queue import WorkQueue
+from kubewright.controller.queue import QueueShutDown, WorkQueue
 from kubewright.testing.time import FakeTimeLoop
 
 KEYS = st.sampled_from("abcdef")
@@ -23,12 +24,15 @@ class Model:
         self.items = {}  # key -> [priority, ready_at or 0, order, time from which it ages]
         self.locked = set()
         self.failures = {}
+        self.closed = False
 
     def order(self):
         self.counter += 1
         return self.counter
 
     def add(self, key, after, priority, rate_limited):
+        if self.closed:
+            return
         if rate_limited:
             delay = min(0.005 * 2 ** self.failures.get(key, 0), 1000.0)
             self.failures[key] = self.failures.get(key, 0) + 1
@@ -46,6 +50,10 @@ class Model:
         item[0] = max(item[0], priority)
         if item[1]:
             item[1] = min(item[1], ready_at)
+
+    def shut_down(self, drain):
+        self.closed = True
+        self.items = {key: item for key, item in self.items.items() if drain and not item[1]}
 
     def advance(self, now):
         self.now = now
@@ -99,9 +107,21 @@ class QueueMachine(RuleBasedStateMachine):
         self.loop.run_until_complete(asyncio.sleep(seconds))
         self.model.advance(self.loop.time())
 
+    @rule(drain=st.booleans())
+    def shut_down(self, drain):
+        self.queue.shut_down(drain=drain)
+        self.model.shut_down(drain)
+
+    @precondition(lambda self: self.model.closed and not self.model.items)
+    @rule()
+    def get_after_shut_down(self):
+        with pytest.raises(QueueShutDown):
+            self.loop.run_until_complete(self.queue.get())
+
     @invariant()
     def agrees(self):
         model = self.model
+        assert self.queue.shutting_down == model.closed
         assert len(self.queue) == len(model.ready())
         assert self.queue.waiting == sum(1 for item in model.items.values() if item[1])
         assert set(self.queue.locked) == model.locked

@@ -234,9 +234,22 @@ class WorkQueue(Generic[K]):
         """Reset the failure count of a key, so that its next retry has the shortest delay."""
         self.rate_limiter.forget(key)
 
-    def shut_down(self) -> None:
-        """Drop all queued keys; every `get` raises `QueueShutDown`."""
+    @property
+    def shutting_down(self) -> bool:
+        """Whether the queue accepts no more keys; with `drain`, workers may still get some."""
+        return self._closed
+
+    def shut_down(self, *, drain: bool = False) -> None:
+        """Accept no more keys, and drop the queued ones; every `get` raises `QueueShutDown`.
+
+        With `drain`, `get` first returns the keys that are ready, and those that were added while they were
+        locked; only keys that are waiting for a delay are dropped. Does not wait, see the method `drain`. A
+        later call without `drain` drops the rest.
+        """
         self._close()
+        if drain:
+            self._wake_all()
+            return
         self._ended = True
         self._items.clear()
         self._ready.clear()
@@ -246,12 +259,8 @@ class WorkQueue(Generic[K]):
         self._report_idle()
 
     async def drain(self) -> None:
-        """Accept no more keys, let workers process those that are ready, and return when all are done.
-
-        Keys that are waiting for a delay are dropped.
-        """
-        self._close()
-        self._wake_all()
+        """Call `shut_down(drain=True)` and return when workers have processed all keys."""
+        self.shut_down(drain=True)
         if self._items or self._locked:
             if self._idle is None:
                 self._idle = self._loop.create_future()
