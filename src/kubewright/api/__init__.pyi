@@ -52,6 +52,7 @@ from .errors import TooManyRequests as TooManyRequests
 from .errors import Unauthorized as Unauthorized
 from .errors import UnsupportedMediaType as UnsupportedMediaType
 from .field_errors import FieldError as FieldError
+from .field_paths import NestedTypeError as NestedTypeError
 from .field_paths import SimplePath as SimplePath
 from .field_paths import nested_delete as nested_delete
 from .field_paths import nested_get as nested_get

@@ -7,9 +7,9 @@ keys only, no lists, no wildcards. A `SimplePath` can get, set and delete a valu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar, overload
 
 from .jsonpath_steps import JSONPathError
 
@@ -18,10 +18,72 @@ _PLAIN_KEY: Final = re.compile(r"[^.\[\]'\"\\\s]+")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 Key: TypeAlias = str | int
+T = TypeVar("T")
+
+_TYPE_NAMES: Final[dict[type, str]] = {
+    dict: "a map",
+    list: "a list",
+    str: "a string",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number",
+    type(None): "null",
+}
 
 
-def nested_get(data: Any, keys: Iterable[Key], default: Any = None) -> Any:
-    """Return the value at `keys` (map keys and list indices), or `default` if it does not exist."""
+class NestedTypeError(TypeError):
+    """A value in unstructured data, at a path or on the way to it, has another type than the caller expects.
+
+    It is not a missing value: reading the default instead would hide an error in the data.
+    """
+
+
+@overload
+def nested_get(data: Any, keys: Iterable[Key], default: Any = None) -> Any: ...
+@overload
+def nested_get(data: Any, keys: Iterable[Key], default: None = None, *, of: type[T]) -> T | None: ...
+@overload
+def nested_get(data: Any, keys: Iterable[Key], default: T, *, of: type[T]) -> T: ...
+def nested_get(data: Any, keys: Iterable[Key], default: Any = None, *, of: Any = None) -> Any:
+    """Return the value at `keys` (map keys and list indices), or `default` if it does not exist.
+
+    Below a `null` and behind the end of a list, nothing exists. Raises `NestedTypeError` if the path leads
+    through a value that is neither a map nor a list, or the value is not of the type `of`. With `of`, `null`
+    counts as missing, and an integer is a valid `float`.
+    """
+    path = tuple(keys)
+    for position, key in enumerate(path):
+        if data is None:
+            return default
+        if isinstance(data, dict):
+            if key not in data:
+                return default
+            data = data[key]
+        elif isinstance(data, list) and isinstance(key, int):
+            if not -len(data) <= key < len(data):
+                return default
+            data = data[key]
+        else:
+            expected = "a list" if isinstance(key, int) else "a map"
+            raise NestedTypeError(
+                f"{_text(path[:position])} is {_described(data)}, not {expected}; "
+                f"there cannot be a value at {_text(path)}"
+            )
+    if of is None:
+        return data
+    if data is None:
+        return default
+    if of is float and type(data) is int:
+        return float(data)
+    if not isinstance(data, of) or (isinstance(data, bool) and of is not bool):
+        raise NestedTypeError(
+            f"{_text(path)} is {_described(data)}, expected {_TYPE_NAMES.get(of, of.__name__)}"
+        )
+    return data
+
+
+def _find(data: Any, keys: Iterable[Key], default: Any = None) -> Any:
+    """Return the value at `keys`, or `default` if it does not exist, for any reason."""
     for key in keys:
         if isinstance(data, dict):
             if key not in data:
@@ -54,7 +116,7 @@ def nested_set(data: Any, keys: Iterable[Key], value: Any) -> None:
 def nested_delete(data: Any, keys: Iterable[Key]) -> bool:
     """Delete the value at `keys`; return whether it existed."""
     *parents, last = keys
-    parent = nested_get(data, parents)
+    parent = _find(data, parents)
     if isinstance(parent, dict) and last in parent:
         del parent[last]
         return True
@@ -67,11 +129,18 @@ def nested_delete(data: Any, keys: Iterable[Key]) -> bool:
 def _item(data: Any, key: Key, keys: list[Key], position: int) -> Any:
     if isinstance(data, list) and isinstance(key, int) and -len(data) <= key < len(data):
         return data[key]
-    place = (
-        "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in keys[:position]) or "the root"
+    what = f"a list of {len(data)}" if isinstance(data, list) else _described(data)
+    raise NestedTypeError(
+        f"cannot set {keys[-1]!r}: {_text(keys[:position])} is {what}, which has no {key!r}"
     )
-    what = f"a list of {len(data)}" if isinstance(data, list) else f"a {type(data).__name__}"
-    raise TypeError(f"cannot set {keys[-1]!r}: {place} is {what}, which has no {key!r}")
+
+
+def _text(keys: Sequence[Key]) -> str:
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys) or "the root"
+
+
+def _described(value: Any) -> str:
+    return _TYPE_NAMES.get(type(value), type(value).__name__)
 
 
 class SimplePath:
@@ -93,7 +162,7 @@ class SimplePath:
 
     def get(self, data: Any, default: Any = None) -> Any:
         """Return the value at the path, or `default`."""
-        return nested_get(data, self.keys, default)
+        return _find(data, self.keys, default)
 
     def set(self, data: dict[str, Any], value: Any) -> None:
         """Set the value at the path; missing maps are created."""

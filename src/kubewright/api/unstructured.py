@@ -6,7 +6,7 @@ work for typed and unstructured objects:
 
     app = Unstructured({"apiVersion": "example.com/v1", "kind": "App", "metadata": {"name": "web"}})
     app.set_nested("spec", "replicas", value=3)
-    app.get_nested("spec", "template", "image", default="latest")
+    app.get_nested("spec", "template", "image", of=str, default="latest")
     app.metadata.finalizers = ["example.com/cleanup"]
 
 The object refers to `raw` and does not copy it; `copy()` returns a deep copy.
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from datetime import datetime
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self, TypeVar, cast, overload
 
 import msgspec
 
@@ -25,6 +25,8 @@ from .gvk import GroupVersionKind
 from .meta import ManagedFieldsEntry, ObjectMeta, OwnerReference
 from .objects import copy_value
 from .times import format_time, parse_time
+
+T = TypeVar("T")
 
 _WIRE_NAMES: Final = dict(zip(ObjectMeta.__struct_fields__, ObjectMeta.__struct_encode_fields__, strict=True))
 _TIMES: Final = ("creation_timestamp", "deletion_timestamp")
@@ -167,9 +169,19 @@ class Unstructured(MutableMapping[str, Any]):
         for item in self.raw.get("items") or ():
             yield Unstructured(item)
 
-    def get_nested(self, *keys: Key, default: Any = None) -> Any:
-        """Return the value at the path `keys`, or `default` if it does not exist."""
-        return nested_get(self.raw, keys, default)
+    @overload
+    def get_nested(self, *keys: Key, default: Any = None) -> Any: ...
+    @overload
+    def get_nested(self, *keys: Key, of: type[T], default: None = None) -> T | None: ...
+    @overload
+    def get_nested(self, *keys: Key, of: type[T], default: T) -> T: ...
+    def get_nested(self, *keys: Key, default: Any = None, of: Any = None) -> Any:
+        """Return the value at the path `keys`, or `default` if it does not exist.
+
+        Raises `NestedTypeError` if it cannot exist, because the path leads through a value that is not a map
+        or list, or if it is not of the type `of`; see `nested_get`.
+        """
+        return nested_get(self.raw, keys, default, of=of)
 
     def set_nested(self, *keys: Key, value: Any) -> None:
         """Set the value at the path `keys`; missing maps are created."""
