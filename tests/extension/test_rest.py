@@ -158,4 +158,5 @@ async def test_methods_decide_the_verbs(client: Client, running_app: RunningApp)
         await client.list(Book)
     with pytest.raises(NotFound):
         await client.get(Book, "then")
-    assert Table().verbs == ("create", "delete", "get", "list", "patch", "update", "watch")
+    verbs = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+    assert Table().verbs == verbs

@@ -27,6 +27,7 @@ from kubewright.api.errors import APIError, BadRequest
 from kubewright.api.gvk import GroupKind, GroupResource, GroupVersionKind, version_priority
 from kubewright.schema.structural import Node
 from kubewright.schema.version import SchemaVersion
+from kubewright.storage.contract import Storage
 
 from .conversion import NoConversion, VersionConverter
 from .objects import Object
@@ -162,12 +163,10 @@ class Resource:
     dry runs of deletions are rejected. The function returns an object or an `HTTPResponse`; `watch` returns
     an async iterator of `(type, object)`. Without a `watch` function, watches are served from storage. A
     `patch` function requires the verb `get`."""
-    refresh: Callable[[str, str], Awaitable[object]] | None = None
-    """Called before a request reads objects, with the namespace and the name in the URL (empty for a
-    collection), to copy the objects of another system to storage."""
-    keeps_managed_fields: bool = False
-    """Whether the functions `create`, `update` and `patch` store managedFields: server-side apply then works,
-    and creates missing objects."""
+    backend: Callable[[Resource, Storage, str], Storage] | None = None
+    """Returns the storage of the objects if they are in another system: called with the resource, the storage
+    of the server and the prefix of the keys of the objects. Watches are served from the storage of the
+    server."""
     body_limit: int = 0
     """Maximum size of a body in bytes; 0: the server's limit."""
     accepting_writes: Callable[[], Exception | None] | None = None

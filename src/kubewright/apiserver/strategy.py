@@ -133,10 +133,16 @@ class Strategy:
     status_on_create = False
     """Whether a new object keeps its status (nodes do)."""
     graceful = False
-    """Whether DELETE keeps the object for a grace period (`grace_period`)."""
+    """Whether DELETE marks the object first, and removes it after the grace period (`grace_period`). True for
+    a class that overrides `grace_period`, unless it sets this itself."""
     unsupported_field_message = ""
     """Format of the error for a field that cannot be selected, with `{label}` and `{gvk}`, if it is not the
     usual one."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "grace_period" in cls.__dict__ and "graceful" not in cls.__dict__:
+            cls.graceful = True
 
     def on_attach(self, store: ResourceStore) -> None:
         """Called when a server starts to serve the resource, for strategies that read other objects."""

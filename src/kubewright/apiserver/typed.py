@@ -12,7 +12,7 @@ key, lists with `ListSet` by item.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from kubewright.api.codec import from_plain, to_plain
@@ -21,6 +21,7 @@ from kubewright.schema.defaulting import apply_defaults
 from kubewright.schema.generation.from_types import schema_of
 from kubewright.schema.generation.protobuf_messages import message_lines
 from kubewright.schema.structural import Node
+from kubewright.storage.contract import Storage
 
 from .conversion import HubConverter, VersionConverter
 from .objects import Object
@@ -43,8 +44,7 @@ class ResourceSettings(TypedDict, total=False):
     group_priority: int
     version_priority: int
     handlers: Mapping[str, VerbFunction]
-    refresh: Callable[[str, str], Awaitable[object]] | None
-    keeps_managed_fields: bool
+    backend: Callable[[Resource, Storage, str], Storage] | None
     body_limit: int
     storage_version_hash: bool
 

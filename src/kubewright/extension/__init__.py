@@ -16,7 +16,8 @@
 | `strategy`, `admission`, `conversion`, `subresources`, `authorization` | how the server calls them |
 | `sessions`, `proxy` | what exec-like and proxy subresources talk to |
 | `permissions` | `Permissions`: custom verbs |
-| `rest` | `Rest`: resources whose objects come from another system |
+| `rest`, `backend_storage` | `Rest`: resources whose objects come from another system |
+| `testing` | `RestLaws`: tests for every `Rest` |
 | `metric_apis` | custom.metrics.k8s.io and external.metrics.k8s.io |
 | `reader` | `ObjectReader`: cached reads of own objects and of objects of the cluster |
 | `audit` | audit events for functions, a file or a webhook |

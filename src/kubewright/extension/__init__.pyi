@@ -7,6 +7,7 @@ from .metric_apis import MetricValue as MetricValue
 from .permissions import Permissions as Permissions
 from .proxy import ProxyTarget as ProxyTarget
 from .reader import ObjectReader as ObjectReader
+from .rest import PageRequest as PageRequest
 from .rest import Rest as Rest
 from .runtime import RunningAPIServer as RunningAPIServer
 from .runtime import serve_app as serve_app

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from kubewright.webhook.conversion import Converter
 
     from .metric_apis import CustomMetrics, ExternalMetrics, MetricAPI
-    from .rest import BackendCopy, Rest
+    from .rest import Rest
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -133,14 +133,12 @@ class APIServerApp:
         `@resource`. Versions are converted through the hub (`hub=True` in `@resource`), which hooks and
         validation see; it need not be served. `storage` is the stored version, by default the hub.
         `strategy` has further hooks, such as those for graceful deletion; `options` are fields of `Resource`.
-        With `rest`, the objects come from another system; such a kind has one version.
+        With `rest`, the objects come from another system.
         """
         if not kinds:
             raise TypeError("add() needs a class with @resource")
         for kind in kinds:
             check_kind(kind)
-        if rest is not None and len(kinds) > 1:
-            raise ValueError(f"{kinds[0].__name__} has a Rest, which supports one version")
         declared = DeclaredResource(kinds, hub or _hub_of(kinds), storage, strategy, options, rest)
         if declared.group_kind in self.resources:
             raise ValueError(
@@ -378,19 +376,11 @@ class APIServerApp:
 
     # Declarations for the server and for manifests
 
-    def build(self, values: Mapping[str, Any]) -> list[tuple[Resource, BackendCopy | None]]:
-        """Return the resources for an `APIServer`, each with the copy of its backend, if it has one.
-
-        `values` are the arguments of functions by name.
-        """
+    def build(self, values: Mapping[str, Any]) -> list[Resource]:
+        """Return the resources for an `APIServer`; `values` are the arguments of functions by name."""
         from .resources import build_resource
-        from .rest import BackendCopy
 
-        built = []
-        for each in self.resources.values():
-            backend = BackendCopy(each.kinds[0], each.rest) if each.rest is not None else None
-            built.append((build_resource(each, values, backend), backend))
-        return built
+        return [build_resource(each, values) for each in self.resources.values()]
 
     @property
     def is_empty(self) -> bool:
@@ -411,6 +401,11 @@ class APIServerApp:
     def stores_objects(self) -> bool:
         """Whether objects are stored by this server, and not by the system of a `Rest`."""
         return any(declared.rest is None for declared in self.resources.values())
+
+    @property
+    def has_backends(self) -> bool:
+        """Whether the objects of a kind are in another system (`Rest`)."""
+        return any(declared.rest is not None for declared in self.resources.values())
 
     @property
     def storage(self) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kubewright.apiserver.typed import resource_of
 
+from .backend_storage import BackendStorage
 from .conversion import ConverterAdapter
 from .strategy import strategy_with
 
@@ -15,12 +17,9 @@ if TYPE_CHECKING:
     from kubewright.schema.structural import Node
 
     from .app import DeclaredResource
-    from .rest import BackendCopy
 
 
-def build_resource(
-    declared: DeclaredResource, values: Mapping[str, Any], backend: BackendCopy | None = None
-) -> Resource:
+def build_resource(declared: DeclaredResource, values: Mapping[str, Any]) -> Resource:
     """Return the resource of a kind in all its versions."""
     if len(declared.kinds) > 1 and declared.hub is None:
         names = ", ".join(each.__name__ for each in declared.kinds)
@@ -29,11 +28,17 @@ def build_resource(
             "one of them, and convert the others to it"
         )
     options = declared.options.copy()
-    if backend is not None and declared.rest is not None:
+    strategy = strategy_with(
+        declared.strategy,
+        defaults=declared.defaults,
+        validations=declared.validations,
+        values=values,
+        rest=declared.rest,
+    )
+    if declared.rest is not None:
+        declared.rest.check(declared.group_kind.kind, graceful=strategy.graceful)
         options.setdefault("verbs", declared.rest.verbs)
-        options.setdefault("keeps_managed_fields", True)
-        options["handlers"] = {**backend.handlers, **options.get("handlers", {})}
-        options["refresh"] = backend.refresh
+        options["backend"] = partial(BackendStorage, declared.rest)
     schemas: dict[str, Node | None] = {}
     converter = None
     if declared.converter is not None:
@@ -42,9 +47,7 @@ def build_resource(
         *declared.kinds,
         hub=declared.hub,
         storage=declared.storage,
-        strategy=strategy_with(
-            declared.strategy, defaults=declared.defaults, validations=declared.validations, values=values
-        ),
+        strategy=strategy,
         subresources={each.name: each.build(values) for each in declared.subresources},
         converter=converter,
         **options,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -28,11 +29,13 @@ from kubewright.client import Client
 from kubewright.manager.leader_election import in_cluster_namespace
 from kubewright.manager.settings import SettingsError
 from kubewright.manager.signals import stopping_on_signals
+from kubewright.storage.memory import MemoryStorage
 from kubewright.storage.url import open_storage
 
 from .admission import DeclaredAdmission
 from .audit import auditor
 from .authorization import FunctionAuthorizer
+from .backend_storage import BackendStorage
 from .certificates import certificate_files, managed_certificates
 from .functions import CLUSTER, LOG, PROXY, READER, SERVER
 from .proxy import ProxyConnections
@@ -85,8 +88,13 @@ async def serve_app(app: APIServerApp, cluster: Client | None) -> AsyncIterator[
             PROXY: ProxyConnections(),
         }
         stack.push_async_callback(values[PROXY].close)
+        storage = open_storage(settings.storage)
+        if isinstance(storage, MemoryStorage) and app.has_backends:
+            # The objects survive a restart: resource versions of an earlier process must not become valid.
+            microseconds = time.time_ns() // 1000
+            storage.keyspace.restore((), (), microseconds, microseconds)
         server = APIServer(
-            open_storage(settings.storage),
+            storage,
             authenticator=access.authenticator if access is not None else None,
             authorizer=_authorizer(app, access),
             admission=[DeclaredAdmission(app.name, app.admissions, values)] if app.admissions else (),
@@ -97,7 +105,7 @@ async def serve_app(app: APIServerApp, cluster: Client | None) -> AsyncIterator[
         )
         values[SERVER] = server
         server.delete_options_wire = builtin_codec()
-        backends = [(backend, server.add(resource)) for resource, backend in app.build(values)]
+        backends = [server.add(resource).backend for resource in app.build(values)]
         for configure in app.configurations:
             configure(server)
         own = Client.from_transport(InProcessTransport(server, SYSTEM))
@@ -114,9 +122,9 @@ async def serve_app(app: APIServerApp, cluster: Client | None) -> AsyncIterator[
         stack.push_async_callback(https.stop, 1.0)
         stack.push_async_callback(server.stop)
         stack.callback(https.stop_listening)
-        for backend, store in backends:
-            if backend is not None:
-                await backend.start(store, cluster)
+        for backend in backends:
+            if isinstance(backend, BackendStorage):
+                await backend.start(cluster)
                 stack.push_async_callback(backend.stop)
         for api in app.metric_apis:
             await api.start(server, cluster)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from kubewright.api.meta import MetaObject
     from kubewright.apiserver.resource import Version
 
+    from .rest import Rest
+
 Object = dict[str, Any]
 
 
@@ -32,6 +34,7 @@ class DeclaredStrategy(Strategy):
     defaults: Mapping[str, Sequence[tuple[type[MetaObject], Callable[[Any], object]]]] = {}
     validations: Sequence[Validation] = ()
     values: Mapping[str, Any] = {}
+    rest: Rest[Any] | None = None
 
     def default(self, version: Version, obj: Object) -> None:
         """Apply the defaults of a version."""
@@ -70,12 +73,19 @@ class DeclaredStrategy(Strategy):
 
     async def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
         """Call the validating functions for a new object."""
-        return [*await _awaited(super().validate(op, obj)), *await self._errors(op, "create", obj, None)]
+        inherited = await _awaited(super().validate(op, obj))
+        return [*inherited, *self._unsupported(op, obj, None), *await self._errors(op, "create", obj, None)]
 
     async def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
         """Call the validating functions for an update."""
         inherited = await _awaited(super().validate_update(op, obj, old))
-        return [*inherited, *await self._errors(op, "update", obj, old)]
+        return [*inherited, *self._unsupported(op, obj, old), *await self._errors(op, "update", obj, old)]
+
+    def _unsupported(self, op: Operation, obj: Object, old: Object | None) -> Sequence[FieldError]:
+        """Return an error for each changed field that the system of a `Rest` does not store."""
+        if self.rest is None:
+            return []
+        return self.rest.unsupported_changes(obj, old, str(op.resource.group_resource))
 
     async def _errors(
         self, op: Operation, operation: str, obj: Object, old: Object | None
@@ -115,6 +125,7 @@ def strategy_with(
     defaults: Mapping[str, Sequence[tuple[type[MetaObject], Callable[[Any], object]]]],
     validations: Sequence[Validation],
     values: Mapping[str, Any],
+    rest: Rest[Any] | None = None,
 ) -> Strategy:
     """Return a strategy that calls the functions and otherwise behaves as `given`."""
     if given is None:
@@ -124,4 +135,5 @@ def strategy_with(
         strategy = type(f"Declared{base.__name__}", (DeclaredStrategy, base), {})()
         strategy.__dict__.update(given.__dict__)
     strategy.defaults, strategy.validations, strategy.values = defaults, validations, values
+    strategy.rest = rest
     return strategy

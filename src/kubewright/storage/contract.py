@@ -13,7 +13,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
-from typing import Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
+
+if TYPE_CHECKING:
+    from kubewright.api.field_selectors import FieldSelector
+    from kubewright.api.label_selectors import Selector
 
 
 class KeyValue(NamedTuple):
@@ -93,6 +97,29 @@ class FutureRevision(Exception):
         self.current = current
 
 
+class ListSelection(Protocol):
+    """The objects that a list selects, for storages that can read a part of a range."""
+
+    @property
+    def labels(self) -> Selector | None:
+        """The label selector."""
+
+    @property
+    def fields(self) -> FieldSelector | None:
+        """The field selector."""
+
+    @property
+    def name(self) -> str:
+        """The name that selected objects must have, or an empty string."""
+
+    @property
+    def converts(self) -> bool:
+        """Whether the fields are those of another version than the stored one."""
+
+    def selects(self, value: bytes) -> bool:
+        """Whether a stored object is selected; not with `converts`."""
+
+
 class StorageWatch(ABC):
     """A stream of all changes, in revision order, each exactly once.
 
@@ -154,6 +181,9 @@ class Storage(ABC):
     """Whether the storage compacts its history itself or leaves that to another process; if not, the API
     server compacts it."""
 
+    rewrites: bool = False
+    """Whether another value can be stored than the one that was written."""
+
     is_shared: bool = False
     """Whether several API servers can use the same state at the same time."""
 
@@ -198,6 +228,18 @@ class Storage(ABC):
     @abstractmethod
     async def compact(self, revision: int) -> None:
         """Remove the history before `revision`; current values stay."""
+
+    async def refresh(
+        self,
+        prefix: str,
+        *,
+        start: str | None = None,
+        limit: int = 0,
+        selection: ListSelection | None = None,
+    ) -> int:
+        """Read what `list` is going to return from the system that this storage is a copy of; return the
+        revision to list at. 0, the current revision, if there is no such system."""
+        return 0
 
     def is_stale(self, item: KeyValue) -> bool:
         """Return whether a value that was read here should be written again, because it is not stored as it

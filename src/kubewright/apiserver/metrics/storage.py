@@ -18,7 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from kubewright.histogram import Histogram
-from kubewright.storage.contract import KeyValue, Page, Storage, StorageError, StorageWatch
+from kubewright.storage.contract import KeyValue, ListSelection, Page, Storage, StorageError, StorageWatch
 
 if TYPE_CHECKING:
     from kubewright.apiserver.rest.store import ResourceStore
@@ -45,6 +45,7 @@ class InstrumentedStorage(Storage):
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
         self.shares_values = storage.shares_values
+        self.rewrites = storage.rewrites
         self.gets, self.lists = LatencyHistogram(), LatencyHistogram()
         self.creates, self.updates, self.deletes = LatencyHistogram(), LatencyHistogram(), LatencyHistogram()
         self.fetched = 0
@@ -81,6 +82,16 @@ class InstrumentedStorage(Storage):
             raise
         finally:
             self.gets.observe(perf_counter() - started)
+
+    async def refresh(
+        self,
+        prefix: str,
+        *,
+        start: str | None = None,
+        limit: int = 0,
+        selection: ListSelection | None = None,
+    ) -> int:
+        return await self.storage.refresh(prefix, start=start, limit=limit, selection=selection)
 
     async def list(self, prefix: str, *, start: str | None = None, limit: int = 0, revision: int = 0) -> Page:
         started = perf_counter()

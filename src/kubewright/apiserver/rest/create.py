@@ -193,12 +193,13 @@ class Creator(ObjectWriter):
                     existing = await store.storage.get(key)
                     if existing is not None:
                         raise KeyExists(existing)
-                if not op.dry_run or store.converts(op):
+                if not op.dry_run or store.changes(op):
                     value = await store.pack(obj, hub)
                 if not op.dry_run:
                     revision = store.written = await op.commit(
                         store.storage.create(key, value, ttl=self.strategy.ttl)
                     )
+                    value = await store.written_value(key, value, revision)
                 break
             except KeyExists as error:
                 if not prefix or attempt + 1 == GENERATE_NAME_ATTEMPTS:
@@ -207,8 +208,8 @@ class Creator(ObjectWriter):
         if revision:
             metadata["resourceVersion"] = str(revision)
             await maybe_await(self.strategy.after_store(op, obj, None))
-        if store.converts(op):
-            return await store.load_written(op, value, revision)
+        if store.changes(op):
+            return await store.load_written(op.version, value, revision)
         return obj if hub == op.version.name else await store.convert(obj, hub, op.version.name)
 
     def _exists(self, op: Operation, existing: KeyValue, prefix: str) -> APIError:

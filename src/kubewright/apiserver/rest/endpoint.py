@@ -47,16 +47,6 @@ _NO_SUCH_RESOURCE = "the server could not find the requested resource"
 _COLLECTION_VERBS = ("list", "watch", "create", "deletecollection")
 
 
-def _refreshing(refresh: Callable[[str, str], Awaitable[object]], handler: VerbHandler) -> VerbHandler:
-    """Return a handler that first copies the requested objects to storage."""
-
-    async def handle(request: HTTPRequest, info: RequestInfo) -> HTTPResponse:
-        await refresh(info.namespace, info.parts[1] if len(info.parts) > 1 else "")
-        return await handler(request, info)
-
-    return handle
-
-
 class ResourceEndpoint:
     """One version of a resource."""
 
@@ -86,19 +76,12 @@ class ResourceEndpoint:
     @cached_property
     def _verbs(self) -> dict[str, VerbHandler]:
         functions = self.resource.handlers
-        verbs = {
+        return {
             verb: FunctionVerbHandler(self._scope, verb).handle
             if verb in functions
             else self._storage_verbs[verb]
             for verb in self.resource.verbs
         }
-        refresh = self.resource.refresh
-        if refresh is not None:
-            return {
-                verb: handler if verb == "create" else _refreshing(refresh, handler)
-                for verb, handler in verbs.items()
-            }
-        return verbs
 
     async def handle(self, request: HTTPRequest, info: RequestInfo) -> HTTPResponse:
         """Serve a request for this resource."""

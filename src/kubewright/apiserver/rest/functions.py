@@ -134,8 +134,6 @@ class FunctionVerbHandler(_FunctionHandler):
         if resource.custom and call.operation.dry_run:
             result = call.object or {}
         else:
-            if call.operation.verb == "create":
-                verb = "create"  # an apply of an object that does not exist
             result = await resource.handlers[verb](call)
         if isinstance(result, HTTPResponse):
             return result
@@ -181,7 +179,7 @@ class FunctionVerbHandler(_FunctionHandler):
             body["metadata"].pop("namespace", None)
         if operation == "UPDATE":
             call.old_object = await self._read_current(call)
-        await self._admit(call, operation, await self._track_fields(call, body))
+        await self._admit(call, operation, body)
         call.body = call.object
         await self._validate(call)
 
@@ -194,32 +192,12 @@ class FunctionVerbHandler(_FunctionHandler):
         call = self._subresource_request(request, info, patch.body, "patch")
         call.operation = scope.write_operation(request, info, "patch", options, "PatchOptions")
         call.old_object = await self._read_current(call)
-        patching = Patching(scope, request, call.operation, patch, options)
         if call.old_object is None:
-            resource = scope.resource
-            if not (patching.is_apply and resource.keeps_managed_fields and "create" in resource.handlers):
-                raise not_found(resource.group_resource, call.name)
-            await scope.authorize(request, info, "create")()
-            computed = await patching.compute(None)
-            call.operation.verb = "create"
-            await self._admit(call, "CREATE", computed)
-        else:
-            computed = await patching.compute(call.old_object)
-            if not patching.is_apply:
-                computed = await self._track_fields(call, computed)
-            await self._admit(call, "UPDATE", computed)
+            raise not_found(scope.resource.group_resource, call.name)
+        patching = Patching(scope, request, call.operation, patch, options)
+        await self._admit(call, "UPDATE", await patching.compute(call.old_object))
         await self._validate(call)
         return call
-
-    async def _track_fields(self, call: SubresourceRequest, new: Object) -> Object:
-        """Return an object with the managers of its fields, if the functions store them."""
-        scope = self._scope
-        if not scope.resource.keeps_managed_fields:
-            return new
-        manager_name, old, time = call.operation.field_manager, call.old_object, datetime.now(UTC)
-        return await scope.store.track_fields(
-            scope.version, "", lambda manager: manager.update(old, new, manager_name, time)
-        )
 
     async def _read_current(self, call: SubresourceRequest) -> Object | None:
         """Return the object of an update, patch or deletion."""

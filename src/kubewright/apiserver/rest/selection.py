@@ -100,6 +100,10 @@ class Selection:
         """Wrap a stored object."""
         return SelectableObject(value, self.version)
 
+    def selects(self, value: bytes) -> bool:
+        """Whether a stored object is selected."""
+        return self.matches(self.selectable(value))
+
     def matches(self, obj: SelectableObject) -> bool:
         """Whether the object is selected."""
         if self.labels is not None and not self.labels.matches(obj.metadata.labels):

@@ -50,9 +50,11 @@ class ResourceStore:
     def __init__(self, server: APIServer, resource: Resource) -> None:
         self.server = server
         self.resource = resource
-        self.storage = InstrumentedStorage(server.storage)
         self.codec = StorageCodec(resource)
         self.prefix = f"{server.prefix}{resource.storage_prefix}/"
+        self.backend = resource.backend(resource, server.storage, self.prefix) if resource.backend else None
+        """The storage of the resource, if it is not that of the server."""
+        self.storage = InstrumentedStorage(self.backend or server.storage)
         self.watch_cache = WatchCache(
             server.dispatcher,
             resource.group_resource,
@@ -150,17 +152,25 @@ class ResourceStore:
         """Decode a stored object in a version."""
         return (await self.representation(version).objects_async([(item.value, item.mod_revision)]))[0]
 
-    async def load_written(self, op: Operation, value: bytes, revision: int) -> Object:
+    async def written_value(self, key: str, value: bytes, revision: int) -> bytes:
+        """Return what was stored by a write of `value`."""
+        if not self.storage.rewrites:
+            return value
+        return (await self.storage.list(key, limit=1, revision=revision)).items[0].value
+
+    async def load_written(self, version: Version, value: bytes, revision: int) -> Object:
         """Decode an object that was just stored as `value`, as later reads return it (0: dry run)."""
-        obj = await self.load(KeyValue("", value, revision, revision), op.version)
+        obj = await self.load(KeyValue("", value, revision, revision), version)
         if not revision:
             del obj["metadata"]["resourceVersion"]
         return obj
 
-    def converts(self, op: Operation) -> bool:
-        """Whether a custom resource is stored in another version than the requested one, which may lose
-        fields."""
+    def changes(self, op: Operation) -> bool:
+        """Whether a write may be stored in another form: by a backend, or as a custom resource in another
+        version, which may lose fields."""
         resource = self.resource
+        if self.storage.rewrites:
+            return True
         return resource.custom and not resource.hub_version and op.version.name != resource.storage_version
 
     async def list_objects(
@@ -221,6 +231,8 @@ class ResourceStore:
     ) -> Page:
         """Read a page. With a selection, storage is read until `limit` objects are selected."""
         prefix = self.range(namespace)
+        if not revision:
+            revision = await self.storage.refresh(prefix, start=start, limit=limit, selection=selection)
         if selection is None:
             return await self.storage.list(prefix, start=start, limit=limit, revision=revision)
         name = selection.name

@@ -308,7 +308,8 @@ class Updater(ObjectWriter):
             revision = await op.commit(
                 store.storage.update(item.key, value, expected=item.mod_revision, ttl=strategy.ttl)
             )
+            value = await store.written_value(item.key, value, revision)
             store.written = revision
             metadata["resourceVersion"] = str(revision)
             await maybe_await(strategy.after_store(op, new, old))
-        return await store.load_written(op, value, revision) if store.converts(op) else new
+        return await store.load_written(self.version(hub), value, revision) if store.changes(op) else new
