@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from types import FrameType, UnionType
@@ -16,6 +15,7 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
 from . import markers
 from .markers import Marker
+from .presence import look_up
 
 _NOT_MARKERS: Final = (str, bytes, int, float, list, dict, set, tuple, type(None))
 _OTHER_NAMES: Final = {
@@ -105,7 +105,7 @@ def _text_problems(text: str, scope: FrameType) -> Iterator[str]:
 
 
 def _name_problems(name: str, scope: FrameType, *, called: bool) -> Iterator[str]:
-    found, value = _look_up(name, scope)
+    found, value = look_up(name, scope)
     if found:
         if not called:
             yield from _metadata_problems(value)
@@ -119,17 +119,6 @@ def _name_problems(name: str, scope: FrameType, *, called: bool) -> Iterator[str
         )
         if close:
             yield f"no marker is named {name}; did you mean {close[0]}?"
-
-
-def _look_up(name: str, scope: FrameType) -> tuple[bool, Any]:
-    """Find a name in the scope of a class statement and in the functions and classes around it."""
-    frame: FrameType | None = scope
-    while frame is not None and frame.f_code.co_filename == scope.f_code.co_filename:
-        for names in (frame.f_locals, frame.f_globals):
-            if name in names:
-                return True, names[name]
-        frame = frame.f_back
-    return hasattr(builtins, name), getattr(builtins, name, None)
 
 
 __all__ = ["check_class"]

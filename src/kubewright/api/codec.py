@@ -6,12 +6,13 @@ that an update preserves fields that its class does not have.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from .meta import CustomResource, ListMeta, ObjectMeta
+from .meta import ListMeta, ObjectMeta
 from .objects import Object, Struct, set_base
+from .presence import DefaultValue, UnchangedDefaultError, copy_value
 from .quantity import Quantity
 from .times import Duration
 from .unstructured import Unstructured
@@ -49,6 +50,10 @@ class ObjectHeader(Struct):
 def _encode_hook(value: Any) -> Any:
     if isinstance(value, Quantity | Duration):
         return str(value)
+    if type(value) is DefaultValue:
+        if _is_unchanged(value):
+            raise UnchangedDefaultError
+        return value.value
     to_wire = getattr(value, "__to_wire__", None)
     if to_wire is not None:
         return to_wire()
@@ -66,9 +71,24 @@ def _decode_hook(wanted: type, value: Any) -> Any:
     raise NotImplementedError(f"fields of type {wanted.__name__} cannot be decoded")
 
 
-_encoder = msgspec.json.Encoder(enc_hook=_encode_hook)
-encode = _encoder.encode
-"""Encode a struct, object or plain data as compact JSON."""
+_encode: Final = msgspec.json.Encoder(enc_hook=_encode_hook).encode
+
+
+def encode(value: Any) -> bytes:
+    """Encode a struct, object or plain data as compact JSON."""
+    try:
+        return _encode(value)
+    except UnchangedDefaultError:
+        return _encode(copy_value(value, _unset_if_unchanged))
+
+
+def _is_unchanged(default: DefaultValue) -> bool:
+    """Whether a default that was read still encodes as a new one; explicit values in it make a difference."""
+    return encode(default.value) == encode(default.factory())
+
+
+def _unset_if_unchanged(default: DefaultValue) -> Any:
+    return msgspec.UNSET if _is_unchanged(default) else default.value
 
 
 _decoders: dict[Any, tuple[msgspec.json.Decoder[Any], bool]] = {}
@@ -101,10 +121,10 @@ def decode(data: bytes | bytearray | memoryview | msgspec.Raw, of: type[T]) -> T
 
 def to_plain(value: Any) -> Any:
     """Convert structs to plain JSON data (dicts, lists, scalars) with JSON field names."""
-    data = msgspec.to_builtins(value, enc_hook=_encode_hook, str_keys=True)
-    if isinstance(value, CustomResource) and not data.get("status", True):
-        del data["status"]
-    return data
+    try:
+        return msgspec.to_builtins(value, enc_hook=_encode_hook, str_keys=True)
+    except UnchangedDefaultError:
+        return to_plain(copy_value(value, _unset_if_unchanged))
 
 
 def from_plain(value: Any, of: type[T]) -> T:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from .gvk import GroupVersionKind
 from .objects import Object, Struct, field
+from .presence import always_sent
 from .status_descriptor import StatusDescriptor
 from .times import Time
 
 
-class OwnerReference(Struct):
+class OwnerReference(Struct, presence=True):
     """Reference to an owner; an object is garbage collected when none of its owners exists."""
 
     api_version: str = ""
@@ -72,7 +73,7 @@ class ListMeta(Struct):
     shard_info: ShardInfo | None = None
 
 
-class Condition(Struct):
+class Condition(Struct, presence=True):
     """One aspect of the observed state of an object."""
 
     type: str = ""
@@ -80,11 +81,11 @@ class Condition(Struct):
     observed_generation: int | None = None
     last_transition_time: Time | None = None
     reason: str = ""
-    message: str = field(default_factory=str)
-    """Always encoded, even if empty, because it is required (defaults of a factory are not omitted)."""
+    message: str = always_sent("")
+    """Required, also if it is empty."""
 
 
-class LabelSelectorRequirement(Struct):
+class LabelSelectorRequirement(Struct, presence=True):
     """One `matchExpressions` entry: key, operator (In, NotIn, Exists, DoesNotExist), values."""
 
     key: str = ""
@@ -92,7 +93,7 @@ class LabelSelectorRequirement(Struct):
     values: list[str] | None = None
 
 
-class FieldSelectorRequirement(Struct):
+class FieldSelectorRequirement(Struct, presence=True):
     """One requirement on a field: key, operator (In, NotIn, Exists, DoesNotExist), values."""
 
     key: str = ""
@@ -100,7 +101,7 @@ class FieldSelectorRequirement(Struct):
     values: list[str] | None = None
 
 
-class GroupResourceRef(Struct):
+class GroupResourceRef(Struct, presence=True):
     """Group and resource as part of an object; `gvk.GroupResource` is the hashable value."""
 
     group: str = ""

@@ -2,8 +2,8 @@
 
 Rules for built-in types and custom resources:
 
-- Structs are keyword-only. A field that is `None` or equals its default is omitted from JSON; an empty list
-  or map that was set is encoded, so absent and empty differ.
+- Structs are keyword-only. A field that was set is encoded, also if its value equals the default; one that was
+  not set is omitted, and reading it returns the default (`presence`). `None` is the same as not set.
 - `Object` is the base of all types with `apiVersion` and `kind`, and sets both from its class.
 - A decoded object keeps the bytes that it was decoded from (`base_of`). An update sends the difference to
   them, so fields that the class does not have are never lost.
@@ -14,39 +14,47 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from copy import copy as shallow_copy
-from functools import partial
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import msgspec
 from msgspec import field
-from msgspec.structs import astuple, force_setattr
+from msgspec.structs import astuple
 
 from .gvk import GroupVersionKind
+from .presence import DefaultValue, copy_value, install, take_defaults, tracked_defaults, values
 
 
 class _StructMeta(msgspec.StructMeta):
-    """Make every struct keyword-only, which msgspec does not inherit, and check classes of users.
+    """Make every struct keyword-only, which msgspec does not inherit, check classes of users, track presence.
 
-    A field with the marker `Required` is encoded even if it equals its default: msgspec omits plain defaults
-    and encodes values that a factory returned.
+    The types of this package are generated with the default `None`, or decode what they need of an object; those
+    with other defaults that are sent declare `presence=True`.
     """
 
-    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any) -> Any:
+    def __new__(
+        mcls,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        *,
+        presence: bool = False,
+        **config: Any,
+    ) -> Any:
         config.setdefault("kw_only", True)
+        scope = sys._getframe(1)
         # The types of this package are generated or tested; checking them would slow down their import.
         if not namespace.get("__module__", "").startswith("kubewright."):
             from .class_checks import check_class
 
-            check_class(name, bases, namespace, sys._getframe(1))
-        for each, annotation in namespace.get("__annotations__", {}).items():
-            if each in namespace and "Required" in (
-                annotation if type(annotation) is str else repr(annotation)
-            ):
-                default = namespace[each]
-                if isinstance(default, str | int | float | bytes):
-                    namespace[each] = field(default_factory=partial(_same, default))
-        return super().__new__(mcls, name, bases, namespace, **config)
+            check_class(name, bases, namespace, scope)
+            presence = True
+        if not presence:
+            return super().__new__(mcls, name, bases, namespace, **config)
+        taken = take_defaults(namespace, namespace.get("__annotations__", {}), scope)
+        cls = super().__new__(mcls, name, bases, namespace, **config)
+        if taken or tracked_defaults(cls):
+            install(cls, taken, keep_equality="__eq__" in namespace)
+        return cls
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
@@ -62,7 +70,7 @@ class Struct(msgspec.Struct, metaclass=_StructMeta, rename="camel", omit_default
         return "".join(_repr_parts(self))
 
     def __rich_repr__(self) -> Iterator[tuple[str, Any, Any]]:  # type: ignore[override]
-        for name, value in zip(self.__struct_fields__, astuple(self), strict=True):
+        for name, value in values(self):
             yield name, value, None
 
 
@@ -96,10 +104,6 @@ class Object(Struct, dict=True, gc=True):
 ObjectT = TypeVar("ObjectT", bound=Object)
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 def base_of(obj: object) -> bytes | None:
     """Return the bytes that a typed or unstructured object was decoded from, or `None`."""
     return obj.__dict__.get("_base")
@@ -113,28 +117,8 @@ def set_base(obj: object, raw: bytes | None) -> None:
         obj.__dict__["_base"] = raw
 
 
-def copy_value(value: Any) -> Any:
-    """Deep-copy structs, lists, sets, tuples and maps; other values are immutable and shared."""
-    if isinstance(value, msgspec.Struct):
-        new: Any = shallow_copy(value)
-        for name, part in zip(value.__struct_fields__, astuple(value), strict=True):
-            copied = copy_value(part)
-            if copied is not part:
-                force_setattr(new, name, copied)
-        if isinstance(value, Object):
-            new.__dict__.update(value.__dict__)
-        return new
-    if type(value) is dict:
-        return {key: copy_value(item) for key, item in value.items()}
-    if type(value) is list:
-        return [copy_value(item) for item in value]
-    if type(value) in (set, tuple):
-        return type(value)(copy_value(item) for item in value)
-    return value
-
-
 def _repr_parts(struct: msgspec.Struct) -> Iterator[str]:
-    """Yield the fields that differ from their default, without the kind of the class."""
+    """Yield the fields that were set or differ from their default, without the kind of the class."""
     cls = type(struct)
     yield f"{cls.__name__}("
     names = cls.__struct_fields__
@@ -149,6 +133,10 @@ def _repr_parts(struct: msgspec.Struct) -> Iterator[str]:
             continue
         if name in implied and value == implied[name]:
             continue
+        if type(value) is DefaultValue:
+            if value.value == value.factory():
+                continue
+            value = value.value
         yield f"{separator}{name}={value!r}"
         separator = ", "
     yield ")"

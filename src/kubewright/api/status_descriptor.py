@@ -1,7 +1,7 @@
 """Attribute access to the status of a custom resource: an empty status is created when it is first read.
 
 A reconciler can then write `shop.status.phase = "Open"` for an object that has no status yet. The encoded
-object does not change by reading: `codec.to_plain` leaves out an empty status.
+object does not change by reading: the slot holds a `presence.DefaultValue`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+
+from .presence import DefaultValue
 
 _factories: dict[type, Callable[[], Any] | None] = {}
 
@@ -33,9 +35,9 @@ class StatusDescriptor:
                 _factories[cls] = _status_factory(cls, self._base)
             factory = _factories[cls]
             if factory is not None:
-                value = factory()
+                value = DefaultValue(factory, factory())
                 self._slot.__set__(obj, value)
-        return value
+        return value.value if type(value) is DefaultValue else value
 
     def __set__(self, obj: Any, value: Any) -> None:
         self._slot.__set__(obj, value)

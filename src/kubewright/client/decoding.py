@@ -80,8 +80,8 @@ def update_in_place(target: Any, current: Any, raw: bytes) -> None:
     if isinstance(target, Unstructured):
         target.raw = current.raw
     else:
-        for name in target.__struct_fields__:
-            setattr(target, name, getattr(current, name))
+        for name, value in zip(target.__struct_fields__, msgspec.structs.astuple(current), strict=True):
+            setattr(target, name, value)
     set_base(target, raw)
 
 

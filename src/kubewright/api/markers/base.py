@@ -23,6 +23,8 @@ class Marker:
     first: ClassVar[bool] = False
     on_class: ClassVar[bool] = False
     """Whether `mark` accepts it."""
+    presence_flags: ClassVar[tuple[str, ...]] = ()
+    """`required`: the field is always encoded; `nullable`: `None` is a value, see `presence`."""
 
     def apply(self, schema: Schema) -> None:
         """Write the marker into `schema`, in place; raise `MarkerError` if the schema does not support it."""

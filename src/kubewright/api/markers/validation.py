@@ -199,6 +199,7 @@ class TypeOverride(Marker):
 
 class _Nullable(Flag):
     keyword: ClassVar = "nullable"
+    presence_flags: ClassVar = ("nullable",)
 
 
 class _UniqueItems(Flag):
@@ -243,19 +244,25 @@ class _Schemaless(Flag):
         schema.clear()
 
 
-class _Required(Flag):
+class _FieldFlag(Flag):
+    """A flag that the schema builder reads; it writes nothing into the schema of the field."""
+
     keyword: ClassVar = ""
 
     def _write(self, schema: Schema) -> None:
-        """Do nothing; the schema builder writes `required` of the parent."""
+        """Do nothing."""
 
 
-class _LocalDefault(_Required):
+class _Required(_FieldFlag):
+    presence_flags: ClassVar = ("required",)
+
+
+class _LocalDefault(_FieldFlag):
     pass
 
 
-class _AllowFloat(_Required):
-    """The schema builder reads it; see `AllowFloat`."""
+class _AllowFloat(_FieldFlag):
+    pass
 
 
 Nullable: Final = _Nullable()

@@ -13,6 +13,8 @@ from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
 
+from kubewright.api.presence import tracked_defaults
+
 NO_VALUE = msgspec.NODEFAULT
 
 
@@ -41,8 +43,15 @@ def struct_fields(cls: Any) -> list[StructField]:
     names: tuple[str, ...] = struct.__struct_fields__
     defaults = struct.__struct_defaults__
     padded = (NO_VALUE,) * (len(names) - len(defaults)) + tuple(defaults)
+    tracked = tracked_defaults(struct)
     return [
-        StructField(name, wire, types[name][0], _value(default), types[name][1])
+        StructField(
+            name,
+            wire,
+            types[name][0],
+            tracked[name].create() if name in tracked else _value(default),
+            types[name][1],
+        )
         for name, wire, default in zip(names, struct.__struct_encode_fields__, padded, strict=True)
     ]
 
