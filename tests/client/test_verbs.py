@@ -22,6 +22,7 @@ from kubewright.api.meta import LabelSelector
 from kubewright.client import (
     Client,
     NoKindMatch,
+    UnsentChangesError,
     json_patch,
     merge_from,
     merge_patch,
@@ -226,9 +227,13 @@ async def test_update_status_writes_only_status(client: Client, namespace: str) 
     found.status.replicas = 1
     assert found.spec is not None
     found.spec.replicas = 9
+    with pytest.raises(UnsentChangesError, match=r"changes of spec\.replicas would be lost"):
+        await client.update_status(found)
+    assert (found.spec.replicas, found.status.replicas) == (9, 1)
+    await client.update(found)
+    found.status.replicas = 1
     await client.update_status(found)
-    assert found.spec is not None
-    assert found.spec.replicas == 1
+    assert (found.spec.replicas, found.status.replicas) == (9, 1)
 
 
 async def test_scale_and_other_subresources(client: Client, namespace: str) -> None:

@@ -6,6 +6,7 @@ from kubewright.api import ObjectMeta, OwnerError, controller_of, partial, set_c
 from kubewright.api.apps.v1 import Deployment
 from kubewright.api.core.v1 import ConfigMap, Secret
 from kubewright.api.errors import Invalid
+from kubewright.client import merge_patch
 from kubewright.controller import ControllerBuilder, DesiredState
 
 
@@ -67,6 +68,18 @@ async def test_objects_are_created_with_owner_and_not_rewritten(bench, shop):
         assert not changes
         assert len(changes.unchanged) == 2
     assert len(bench.writes) == writes == 2
+
+
+async def test_drift_from_a_value_that_equals_the_default_is_reverted(bench, shop):
+    state = desired_state(bench, bench.Shop)
+    wanted = [bench.Shop(metadata=ObjectMeta(name="branch"), spec=bench.ShopSpec(size=1))]
+    await state.ensure(shop, wanted)
+    drift = merge_patch({"spec": {"size": 7, "address": "elsewhere"}})
+    await bench.client.patch(bench.Shop, drift, name="branch", namespace="default")
+    changes = await state.ensure(shop, wanted)
+    assert changes.applied == ["Shop default/branch"]
+    branch = await bench.client.uncached.get(bench.Shop, "branch", namespace="default")
+    assert (branch.spec.size, branch.spec.address) == (1, "elsewhere")
 
 
 async def test_only_undesired_objects_are_deleted(bench, shop):

@@ -9,7 +9,7 @@
 
 Modules, each of which only uses modules before it:
 
-- `gvk`, `objects`, `meta`, `times`, `quantity`, `raw_object`, `int_or_string`: parts of objects
+- `gvk`, `presence`, `objects`, `meta`, `times`, `quantity`, `raw_object`, `int_or_string`: parts of objects
 - `codec`: JSON to objects and back; `cbor`: CBOR to plain data and back
 - `unstructured`, `partial_objects`: objects without a class of their own
 - `markers`, `declarations`, `keywords`, `class_checks`: declaring custom resources

@@ -198,6 +198,7 @@ from .owners import set_owner_reference as set_owner_reference
 from .partial_objects import Partial as Partial
 from .partial_objects import PartialError as PartialError
 from .partial_objects import partial as partial
+from .presence import fields_set as fields_set
 from .quantity import Quantity as Quantity
 from .quantity import QuantityError as QuantityError
 from .raw_object import RawObject as RawObject

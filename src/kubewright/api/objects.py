@@ -2,8 +2,8 @@
 
 Rules for built-in types and custom resources:
 
-- Structs are keyword-only. A field that was set is encoded, also if its value equals the default; one that was
-  not set is omitted, and reading it returns the default (`presence`). `None` is the same as not set.
+- Structs are keyword-only. A field that was set is encoded, also if its value equals the default; one that
+  was not set is omitted, and reading it returns the default (`presence`). `None` is the same as not set.
 - `Object` is the base of all types with `apiVersion` and `kind`, and sets both from its class.
 - A decoded object keeps the bytes that it was decoded from (`base_of`). An update sends the difference to
   them, so fields that the class does not have are never lost.
@@ -27,8 +27,8 @@ from .presence import DefaultValue, copy_value, install, take_defaults, tracked_
 class _StructMeta(msgspec.StructMeta):
     """Make every struct keyword-only, which msgspec does not inherit, check classes of users, track presence.
 
-    The types of this package are generated with the default `None`, or decode what they need of an object; those
-    with other defaults that are sent declare `presence=True`.
+    The types of this package are generated with the default `None`, or decode what they need of an object;
+    those with other defaults that are sent declare `presence=True`.
     """
 
     def __new__(

@@ -1,7 +1,7 @@
 """Partial objects: some fields of a class and no others, for server-side apply.
 
-The sender of an apply request owns the fields that it sends. A typed object cannot express that: it needs its
-required fields, and a value that equals the default is omitted. `partial` contains exactly the given fields:
+The sender of an apply request owns the fields that it sends. A typed object sends the fields that were set,
+and needs its required fields. `partial` contains exactly the given fields:
 
     partial(Deployment,
         metadata={"name": "web", "namespace": "default"},

@@ -106,7 +106,9 @@ def take_defaults(
             continue
         if factory in (None, NODEFAULT):
             mutable = isinstance(default, list | dict | set | msgspec.Struct)
-            taken[name] = TrackedDefault(factory=partial(copy_value, default)) if mutable else TrackedDefault(default)
+            taken[name] = (
+                TrackedDefault(factory=partial(copy_value, default)) if mutable else TrackedDefault(default)
+            )
         else:
             taken[name] = TrackedDefault(factory=factory)
         namespace[name] = msgspec.field(default=UNSET, name=wire_name)
@@ -116,9 +118,7 @@ def take_defaults(
 def install(cls: Any, taken: Mapping[str, TrackedDefault], *, keep_equality: bool) -> None:
     """Replace the slots of tracked fields by properties that return the default of an unset field."""
     declared = vars(cls).get("__annotations__", {})
-    inherited = {
-        name: default for name, default in tracked_defaults(cls).items() if name not in declared
-    }
+    inherited = {name: default for name, default in tracked_defaults(cls).items() if name not in declared}
     for name, default in taken.items():
         # A field that a subclass declares again uses the slot of the base.
         slot = vars(cls).get(name) or getattr(cls, _SLOT_PREFIX + name, None) or getattr(cls, name)

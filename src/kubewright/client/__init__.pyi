@@ -44,6 +44,7 @@ from .listwatch.raw import RawWatch as RawWatch
 from .listwatch.watch import Watch as Watch
 from .listwatch.watch import WatchEvent as WatchEvent
 from .patches import Patch as Patch
+from .patches import UnsentChangesError as UnsentChangesError
 from .patches import json_patch as json_patch
 from .patches import merge_from as merge_from
 from .patches import merge_patch as merge_patch

@@ -36,6 +36,10 @@ _IDENTITY: Final = (
 _MISSING: Final = object()
 
 
+class UnsentChangesError(ValueError):
+    """A write of one part of an object would lose changes of its other fields."""
+
+
 @dataclass(frozen=True, slots=True)
 class Patch:
     """A patch body and its content type; created by the functions of this module."""
@@ -99,13 +103,15 @@ def changes_since_read(
 ) -> Patch | None:
     """Return the changes since the object was read as a merge patch, of the field `part` only if given.
 
-    `None` if the object was not read from a server, or a field was set to an explicit null.
+    `None` if the object was not read from a server, or a field was set to an explicit null. Raises
+    `UnsentChangesError` if other fields than `part` have changed.
     """
     pair = base_and_changed(obj)
     if pair is None:
         return None
     base, ours = pair
     if part:
+        _check_rest(base, ours, part)
         base, ours = _only(base, part), _only(ours, part)
     change = rfc7386.diff(base, ours)
     if _nulls(ours) - _nulls(base):
@@ -117,10 +123,34 @@ def changes_since_read(
     return merge_patch(change)
 
 
-def has_changes(obj: MetaObject | Unstructured, *, part: str) -> bool:
-    """Whether the field `part` differs from what was read; true if the object was not read from a server."""
+def has_changes(obj: MetaObject | Unstructured, *, part: str, alone: bool = False) -> bool:
+    """Whether the field `part` differs from what was read; true if the object was not read from a server.
+
+    With `alone`, `UnsentChangesError` if other fields have changed.
+    """
     pair = base_and_changed(obj)
+    if pair is not None and alone:
+        _check_rest(*pair, part)
     return pair is None or _only(pair[0], part) != _only(pair[1], part)
+
+
+def _check_rest(base: dict[str, Any], ours: dict[str, Any], part: str) -> None:
+    """Raise `UnsentChangesError` if other fields than `part` differ."""
+    before, after = ({name: data[name] for name in data if name != part} for data in (base, ours))
+    if before != after:
+        fields = ", ".join(sorted(_changed_paths(rfc7386.diff(before, after)))[:5])
+        raise UnsentChangesError(
+            f"only {part} would be sent, and the changes of {fields} would be lost; send them first with "
+            f"update(obj), or do not change them"
+        )
+
+
+def _changed_paths(change: dict[str, Any], prefix: str = "") -> list[str]:
+    found: list[str] = []
+    for name, value in change.items():
+        nested = isinstance(value, dict) and value
+        found += _changed_paths(value, f"{prefix}{name}.") if nested else [prefix + name]
+    return found
 
 
 def _only(data: dict[str, Any], part: str) -> dict[str, Any]:
@@ -214,6 +244,7 @@ def _has_identity(value: Any) -> bool:
 
 __all__ = [
     "Patch",
+    "UnsentChangesError",
     "base_and_changed",
     "changes_since_read",
     "has_changes",

@@ -139,13 +139,16 @@ class Context(BaseContext[T], Generic[T]):
 
     @recorded
     async def update_status(self) -> None:
-        """Write the changes in the status of the object; send nothing if it did not change."""
+        """Write the changes in the status of the object; send nothing if it did not change.
+
+        Raises `UnsentChangesError` if other fields of the object were changed: they would be lost.
+        """
         cls = type(self.object)
         if is_resource(cls) and not has_status(cls):
             raise TypeError(
                 f"{cls.__name__} has no status: declare it as CustomResource[<spec>, {cls.__name__}Status]"
             )
-        if has_changes(self.object, part="status"):
+        if has_changes(self.object, part="status", alone=True):
             await self.client.update_status(self.object)
 
 

@@ -75,7 +75,11 @@ class WriteVerbs(BaseClient):
         field_owner: str = "",
         field_validation: FieldValidation | None = None,
     ) -> WritableT:
-        """Send the changes of `status` to the status subresource, and nothing else."""
+        """Send the changes of `status` to the status subresource.
+
+        Raises `UnsentChangesError` if other fields have changed since the object was read: the subresource
+        ignores them, and the response would replace them.
+        """
         _reject_metadata(obj, "updated")
         query = self.write_query(dry_run=dry_run, field_owner=field_owner, field_validation=field_validation)
         return await self._update(obj, "status", query)
