@@ -148,12 +148,14 @@ def test_large_events_are_truncated() -> None:
     recorder = Recorder()
     backend = TruncateEvents(recorder, max_event_size=600, max_batch_size=1500)
     large = event(1, request_object=msgspec.Raw(b'{"a":"' + b"x" * 1000 + b'"}'), annotations={"k": "v"})
-    dropped = event(2, user_agent="x" * 1000)
-    assert backend.process([large, dropped, *(event(number) for number in range(5))])
+    long = event(2, user_agent="x" * 1000)
+    assert backend.process([large, long, *(event(number) for number in range(5))])
     sent = [each for batch in recorder.batches for each in batch]
     assert sent[0].request_object is None
     assert sent[0].annotations == {"k": "v", "audit.k8s.io/truncated": "true"}
-    assert len(sent) == 6
+    assert sent[1].user_agent == "x" * 256 + "...TRUNCATED"
+    assert sent[1].annotations == {"audit.k8s.io/truncated": "true"}
+    assert len(sent) == 7
     assert len(recorder.batches) > 1
 
 

@@ -25,6 +25,7 @@ from kubewright.apiserver import APIServer, HTTPRequest, HTTPResponse
 from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.http.connection import CompleteResponse, response_headers
 from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair, server_context
+from kubewright.apiserver.in_process import InProcessTransport
 from kubewright.client.config.cluster_config import ClusterConfig
 from kubewright.client.transport.http import HTTPTransport
 from kubewright.controlplane.aggregation.proxy import Proxy
@@ -418,3 +419,21 @@ def _quiet() -> Iterator[None]:
     logger.setLevel(logging.CRITICAL)
     yield
     logger.setLevel(level)
+
+
+async def test_an_encoded_question_mark_does_not_begin_a_query() -> None:
+    """The query decides what a request does (`?timeout=`, `?dryRun=`): only a plain `?` begins it."""
+    server = APIServer(MemoryStorage())
+    seen: list[tuple[str, str]] = []
+
+    async def record(request: HTTPRequest) -> HTTPResponse:
+        seen.append((request.path, request.query.raw))
+        return HTTPResponse(200)
+
+    server.add_prefix_handler("/a/", record)
+
+    async with server:
+        transport = InProcessTransport(server, user=User("jane", ("system:masters", "system:authenticated")))
+        await transport.send("GET", "/a/b%3Fc=d", "e=f")
+        await transport.send("GET", "/a/b%3Fc=d")
+    assert seen == [("/a/b?c=d", "e=f"), ("/a/b?c=d", "")]

@@ -251,6 +251,7 @@ class APIServer:
             if self.auditor is not None:
                 self.auditor.router = self.router
                 self.metrics.registry.register(self.auditor)
+                self.health.add("audit", self.auditor.check, ("/readyz",))
                 await self.auditor.start()
             if self.tracer is not None:
                 await self.tracer.start()

@@ -9,6 +9,7 @@ fields `controller`, `namespace`, `object` and `reconcile_id`, and those for a c
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from traceback import format_exception_only
 from typing import IO, Any, Literal
 
 from kubewright.api.codec import encode
+from kubewright.client.transport.headers import replace_surrogates
 from kubewright.controller.controller import current_reconcile
 from kubewright.controller.request import Request, current_cluster
 
@@ -62,8 +64,8 @@ class JSONFormatter(logging.Formatter):
             line["stacktrace"] = self.formatException(record.exc_info)
         try:
             return encode(line).decode()
-        except (TypeError, NotImplementedError):
-            return encode({name: str(value) for name, value in line.items()}).decode()
+        except (TypeError, ValueError, NotImplementedError, RecursionError):
+            return encode({name: replace_surrogates(str(value)) for name, value in line.items()}).decode()
 
 
 class ConsoleFormatter(logging.Formatter):
@@ -86,11 +88,20 @@ class ConsoleFormatter(logging.Formatter):
 
 
 def _quote(value: object) -> str:
-    """Return a value as text, in quotes if it contains spaces, quotes or line breaks."""
+    """Return a value as text, in quotes if it contains spaces or quotes.
+
+    Line breaks and all other characters that are not printable are escaped, so that no value can begin
+    another line or control a terminal.
+    """
     if isinstance(value, float):
         return f"{value:g}"
     text = str(value)
-    if text and not any(character in text for character in ' "=\n\r\t'):
+    if not text.isprintable():
+        quoted = json.dumps(text, ensure_ascii=False)
+        return "".join(
+            each if each.isprintable() else each.encode("unicode_escape").decode() for each in quoted
+        )
+    if text and not any(character in text for character in ' "='):
         return text
     return encode(text).decode()
 

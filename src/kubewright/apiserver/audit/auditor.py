@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import yaml
 from msgspec.structs import replace
 from prometheus_client.core import CounterMetricFamily, Metric
 
@@ -26,18 +26,22 @@ from kubewright.apiserver.encoding.yaml import load_yaml
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, WebSocketHandler, WrappedStream
 from kubewright.apiserver.http.request_info import RequestInfo
 
-from .backends import AuditBackend
-from .event import AuditEvent, new_event, timestamp
+from .backends import AuditBackend, accepts_all, monitored, monitors
+from .batching import BatchBackend
+from .event import AuditEvent, encodable, new_event, timestamp
 from .policy import LEVEL_NAMES, AuditConfig, AuditLevel, AuditPolicy
 
 if TYPE_CHECKING:
     from kubewright.apiserver.http.messages import TunnelHandler
     from kubewright.apiserver.router import Router
 
+logger = logging.getLogger("kubewright.apiserver.audit")
+
 _STREAM_TIMEOUT = 1.0
 """Seconds that streams have to end when the server stops."""
 
 _BODY_VERBS = frozenset(("create", "update", "patch", "delete", "deletecollection"))
+_READING = frozenset(("get", "list", "watch", "head", "options"))
 _LONG_RUNNING = frozenset(("attach", "exec", "log", "portforward", "proxy"))
 """Subresources whose responses have the stage `ResponseStarted`, also if they are short."""
 
@@ -53,7 +57,9 @@ class Auditor:
 
     def __init__(self, policy: AuditPolicy, backends: Iterable[AuditBackend]) -> None:
         self.policy = policy
-        self.backends = list(backends)
+        self.backends = [monitored(backend) for backend in backends]
+        self._strict = [backend for backend in self.backends if not accepts_all(backend)]
+        """Backends whose rejection of an event rejects the request."""
         self.router: Router | None = None
         """Tells which requests are long-running, and which bodies are objects; set by the server."""
         self._levels = dict.fromkeys(LEVEL_NAMES.values(), 0)
@@ -91,12 +97,18 @@ class Auditor:
         audit = request.audit = RequestAudit(self, config, new_event(request, info, request.user, name))
         audit.annotations.update(getattr(request, "audit_annotations", ()))
         accepted = audit.emit("RequestReceived")
+        if self._strict and info.verb not in _READING and "RequestReceived" in config.omit_stages:
+            # Only an event that is stored before the request can prevent it.
+            accepted = audit.emit("RequestReceived", self._strict)
         if accepted is not True and not (isinstance(accepted, Awaitable) and await accepted):
             self._rejected += 1
             raise InternalError("Internal error occurred: failed to store audit event")
 
     async def respond(self, request: HTTPRequest, info: RequestInfo, response: HTTPResponse) -> None:
-        """Emit the events of a response; streams are wrapped, to emit `ResponseComplete` at their end."""
+        """Emit the events of a response; streams are wrapped, to emit `ResponseComplete` at their end.
+
+        Parts of the request and response that cannot be recorded are logged, and missing in the events.
+        """
         audit = request.audit
         if audit is None:
             if not hasattr(request, "user"):
@@ -117,9 +129,13 @@ class Auditor:
         is_long_running = info.subresource in _LONG_RUNNING or (
             router is not None and router.is_long_running(info)
         )
-        if is_object and not is_long_running and info.verb in _BODY_VERBS:
-            audit.set_request_object(request, info)
-        audit.set_response(response, info, is_object=is_object)
+        try:
+            if is_object and not is_long_running and info.verb in _BODY_VERBS:
+                audit.set_request_object(request, info)
+            audit.set_response(response, info, is_object=is_object)
+        except Exception:
+            logger.exception("cannot record objects of a request", extra={"audit_id": request.audit_id})
+            audit.event.response_status = {"metadata": {}, "code": response.status}
         if not is_long_running:
             await _wait(audit.emit("ResponseComplete"))
             return
@@ -143,10 +159,12 @@ class Auditor:
         if not self._streams:
             self._idle.set()
 
-    def process(self, event: AuditEvent) -> bool | Awaitable[bool]:
-        """Send an event to all backends; the result is whether all accepted it."""
+    def process(
+        self, event: AuditEvent, backends: Sequence[AuditBackend] | None = None
+    ) -> bool | Awaitable[bool]:
+        """Send an event to backends, by default to all; the result is whether all accepted it."""
         self._events += 1
-        results = [backend.process([event]) for backend in self.backends]
+        results = [backend.process([event]) for backend in (self.backends if backends is None else backends)]
         if all(result is True for result in results):
             return True
         return self._wait_for_all(results)
@@ -154,6 +172,15 @@ class Auditor:
     async def _wait_for_all(self, results: list[bool | Awaitable[bool]]) -> bool:
         accepted = [result if isinstance(result, bool) else await result for result in results]
         return all(accepted)
+
+    def check(self) -> None:
+        """Raise `RuntimeError` if requests are rejected because a backend does not accept their events.
+
+        Failures of backends in other modes are logged and counted only: they do not affect requests.
+        """
+        for backend in self._strict:
+            if any(each.is_failing for each in monitors(backend)):
+                raise RuntimeError(f"the audit backend {backend.name} does not accept events")
 
     def collect(self) -> Iterable[Metric]:
         """Return the samples of the metrics."""
@@ -173,7 +200,16 @@ class Auditor:
             "Counter of apiserver requests rejected due to an error in audit logging backend.",
         )
         rejected.add_metric((), self._rejected)
-        return [events, levels, rejected]
+        errors = CounterMetricFamily(
+            "apiserver_audit_error",
+            "Number of audit events that a backend did not store.",
+            labels=("plugin",),
+        )
+        for backend in self.backends:
+            lost = sum(each.failed_events for each in monitors(backend))
+            lost += backend.dropped_events if isinstance(backend, BatchBackend) else 0
+            errors.add_metric((backend.name,), lost)
+        return [events, levels, rejected, errors]
 
 
 class RequestAudit:
@@ -190,9 +226,9 @@ class RequestAudit:
         self.panic = ""
         """The exception that ended the request, if it was not an expected error."""
 
-    def emit(self, stage: str) -> bool | Awaitable[bool]:
-        """Send the event of a stage, unless the policy omits it."""
-        if stage in self._config.omit_stages:
+    def emit(self, stage: str, backends: Sequence[AuditBackend] | None = None) -> bool | Awaitable[bool]:
+        """Send the event of a stage: to all backends, unless the policy omits it, or to given ones."""
+        if backends is None and stage in self._config.omit_stages:
             return True
         event = replace(self.event, stage=stage)
         if event.object_ref is not None:
@@ -201,7 +237,7 @@ class RequestAudit:
             event.stage_timestamp = timestamp()
         if self.annotations:
             event.annotations = dict(sorted(self.annotations.items()))
-        return self._auditor.process(event)
+        return self._auditor.process(event, backends)
 
     def set_impersonated_user(self, user: User, mode: str) -> None:
         """Record the user of an impersonating request, and the constrained mode that allowed it."""
@@ -242,10 +278,10 @@ class RequestAudit:
             return
         if self._config.omit_managed_fields:
             remove_managed_fields(obj)
-            self.event.request_object = msgspec.Raw(msgspec.json.encode(obj))
+            self.event.request_object = _encode_object(obj)
         else:
             is_json = media in ("", JSON) or media.endswith("+json")
-            self.event.request_object = _one_line(body) if is_json else msgspec.Raw(msgspec.json.encode(obj))
+            self.event.request_object = _one_line(body) if is_json else _encode_object(obj)
 
     def _set_reference(self, obj: dict[str, Any]) -> None:
         reference, metadata = self.event.object_ref, obj.get("metadata")
@@ -285,7 +321,7 @@ class RequestAudit:
         elif media == JSON:
             self.event.response_object = _one_line(body)
             return
-        self.event.response_object = msgspec.Raw(msgspec.json.encode(obj))
+        self.event.response_object = _encode_object(obj)
 
     def follow(self, response: HTTPResponse) -> bool:
         """Emit `ResponseComplete` when a response that has started ends; false if it is complete."""
@@ -359,27 +395,37 @@ def _decode_body(body: bytes, media: str) -> Any:
         if "yaml" in media:
             return load_yaml(body)[0]
         return _decode(body)
-    except (ValueError, yaml.YAMLError, RecursionError):
+    except Exception:
+        # The request was rejected for the same reason, which its response tells.
         return None
 
 
 def _one_line(body: bytes) -> msgspec.Raw:
     """Return JSON without line ends, because an event is one line of the log."""
-    return msgspec.Raw(msgspec.json.format(body, indent=-1) if b"\n" in body else body)
+    return msgspec.Raw(msgspec.json.format(body, indent=-1) if b"\n" in body or b"\r" in body else body)
+
+
+def _encode_object(obj: Any) -> msgspec.Raw:
+    try:
+        return msgspec.Raw(msgspec.json.encode(obj))
+    except (ValueError, TypeError, RecursionError, NotImplementedError):
+        return msgspec.Raw(msgspec.json.encode(encodable(obj)))
 
 
 def remove_managed_fields(obj: Any) -> None:
     """Remove `managedFields` from an object, from the items of a list and from the rows of a Table."""
-    if not isinstance(obj, dict):
-        return
-    metadata = obj.get("metadata")
-    if isinstance(metadata, dict):
-        metadata.pop("managedFields", None)
-    for item in obj.get("items") or () if isinstance(obj.get("items"), list) else ():
-        remove_managed_fields(item)
-    if obj.get("kind") == "Table":
-        for row in obj.get("rows") or ():
-            remove_managed_fields(row.get("object"))
+    pending = [obj]
+    while pending:
+        one = pending.pop()
+        if not isinstance(one, dict):
+            continue
+        metadata, items, rows = one.get("metadata"), one.get("items"), one.get("rows")
+        if isinstance(metadata, dict):
+            metadata.pop("managedFields", None)
+        if isinstance(items, list):
+            pending += items
+        if one.get("kind") == "Table" and isinstance(rows, list):
+            pending += [row.get("object") for row in rows if isinstance(row, dict)]
 
 
 async def _wait(accepted: bool | Awaitable[bool]) -> None:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .backends import AuditBackend
+from .backends import AuditBackend, monitored
 from .event import AuditEvent
 
 logger = logging.getLogger("kubewright.apiserver.audit")
@@ -47,9 +47,13 @@ class BatchOptions:
 class BatchBackend:
     """Queues events for another backend."""
 
+    accepts_all = True
+
     def __init__(self, delegate: AuditBackend, options: BatchOptions) -> None:
         self.name = delegate.name
-        self._delegate = delegate
+        self.delegate = monitored(delegate)
+        self.dropped_events = 0
+        """Number of events that arrived while the queue was full."""
         self._options = options
         self._queue: list[AuditEvent] = []
         self._dropped = 0
@@ -62,7 +66,7 @@ class BatchBackend:
 
     async def start(self) -> None:
         """Start to process the queue."""
-        await self._delegate.start()
+        await self.delegate.start()
         self._task = asyncio.create_task(self._run(), name=f"audit {self.name}")
 
     async def stop(self) -> None:
@@ -77,7 +81,7 @@ class BatchBackend:
                         await asyncio.gather(*self._sending, return_exceptions=True)
             except TimeoutError:
                 logger.error("audit events were not processed before shutdown", extra={"backend": self.name})
-        await self._delegate.stop()
+        await self.delegate.stop()
 
     def process(self, events: Sequence[AuditEvent]) -> bool:
         """Queue events; those that do not fit are dropped."""
@@ -86,6 +90,7 @@ class BatchBackend:
                 if not self._dropped:
                     logger.error("audit queue is full; dropping events", extra={"backend": self.name})
                 self._dropped += 1
+                self.dropped_events += 1
                 continue
             self._queue.append(event)
         if len(self._queue) == len(events) or len(self._queue) >= self._options.max_size:
@@ -123,7 +128,7 @@ class BatchBackend:
 
     def _send(self, batch: list[AuditEvent]) -> None:
         """Pass a batch to the delegate; several can be under way."""
-        accepted = self._delegate.process(batch)
+        accepted = self.delegate.process(batch)
         if isinstance(accepted, bool):
             return
         sending = asyncio.ensure_future(accepted)
@@ -132,10 +137,8 @@ class BatchBackend:
 
     def _sent(self, sending: asyncio.Future[bool]) -> None:
         self._sending.discard(sending)
-        if not sending.cancelled() and sending.exception() is not None:
-            logger.error(
-                "audit backend failed", extra={"backend": self.name, "error": str(sending.exception())}
-            )
+        if not sending.cancelled():
+            sending.exception()  # the monitored delegate has logged it
 
     async def _throttle(self) -> None:
         """Wait for a token of the rate limit."""

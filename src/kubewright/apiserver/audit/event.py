@@ -12,6 +12,7 @@ import msgspec
 from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.http.messages import HTTPRequest
 from kubewright.apiserver.http.request_info import RequestInfo
+from kubewright.client.transport.headers import replace_surrogates
 
 API_VERSION = "audit.k8s.io/v1"
 _MAX_USER_AGENT = 1024
@@ -54,8 +55,14 @@ class AuditEvent(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel
     annotations: dict[str, str] | None = None
 
     def encode(self) -> bytes:
-        """Return the event as JSON in one line, without a line end."""
-        return _encode(self)
+        """Return the event as JSON in one line, without a line end.
+
+        An event is never lost because of its content: what cannot be encoded is replaced.
+        """
+        try:
+            return _encode(self)
+        except (ValueError, TypeError, RecursionError, NotImplementedError):
+            return _encode({name: encodable(each) for name, each in _asdict(self).items()})
 
     def to_text(self) -> str:
         """Return the event in the format `legacy` of the log."""
@@ -83,6 +90,32 @@ class AuditEvent(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel
 
 
 _encode = msgspec.json.Encoder().encode
+
+
+def _asdict(event: AuditEvent) -> dict[str, Any]:
+    """Return the fields of an event that are set, by their names in JSON."""
+    values = ((name, getattr(event, field)) for field, name in zip(*_NAMES, strict=True))
+    return {name: value for name, value in values if value is not None and value != ""}
+
+
+def encodable(value: Any, depth: int = 0) -> Any:
+    """Return plain data that can be encoded: other characters are U+FFFD, other values text."""
+    if isinstance(value, str):
+        return replace_surrogates(value)
+    if value is None or isinstance(value, bool | int | float | msgspec.Raw):
+        return value
+    if depth < _MAX_DEPTH:
+        if isinstance(value, ObjectReference):
+            value = msgspec.to_builtins(value)
+        if isinstance(value, dict):
+            return {replace_surrogates(str(key)): encodable(each, depth + 1) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [encodable(each, depth + 1) for each in value]
+    return replace_surrogates(str(value) if depth < _MAX_DEPTH else "...TRUNCATED")
+
+
+_NAMES = (AuditEvent.__struct_fields__, AuditEvent.__struct_encode_fields__)
+_MAX_DEPTH = 200
 
 
 def timestamp(moment: float | None = None) -> str:

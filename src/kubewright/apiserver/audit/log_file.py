@@ -8,6 +8,7 @@ or missing after a crash.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import logging
 import os
@@ -107,8 +108,15 @@ class LogBackend:
             self._rotate()
         assert self._file is not None
         rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(self._file, rest) :]
+        try:
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        except OSError:
+            if len(rest) < len(data) and self._limit != sys.maxsize:
+                # The next line must not continue a line that is not complete.
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._file, self._size)
+            raise
         self._size += len(data)
 
     def _rotate(self) -> None:
@@ -118,8 +126,17 @@ class LogBackend:
         moment = datetime.fromtimestamp(now, UTC)
         stamp = f"{moment.strftime(_TIME)}.{moment.microsecond // 1000:03d}"
         target = self._path.with_name(f"{self._path.stem}-{stamp}{self._path.suffix}")
-        os.rename(self._path, target)
-        os.close(self._file)
+        try:
+            os.rename(self._path, target)
+        except OSError as error:
+            logger.error(
+                "cannot rotate audit log",
+                extra={"path": str(self._path), "error": error.strerror or str(error)},
+            )
+            if not isinstance(error, FileNotFoundError):
+                return
+        file, self._file = self._file, None
+        os.close(file)
         self._open()
         if self._cleaning is None:
             self._start_cleaning(now)

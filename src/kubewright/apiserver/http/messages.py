@@ -146,7 +146,7 @@ class HTTPRequest:
         method: str,
         path: str,
         *,
-        query: str | Query = "",
+        query: str | Query | None = None,
         headers: Mapping[str, str] | None = None,
         body: bytes | BodyReader = b"",
         user: User | None = None,
@@ -154,7 +154,8 @@ class HTTPRequest:
         remote: str = "",
         native: Any = None,
     ) -> None:
-        if "?" in path:
+        """`path` is decoded. Without `query`, it is what follows `?` in the path."""
+        if query is None:
             path, _, query = path.partition("?")
         self.method = method
         self.path = path
