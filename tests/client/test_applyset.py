@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.api import GroupKind, Unstructured
+from kubewright.api import GroupKind, ObjectMeta, Unstructured
 from kubewright.api.apps.v1 import Deployment
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.api.errors import Conflict
@@ -142,6 +142,16 @@ async def test_objects_of_other_sets_and_tools_are_not_changed(client: Client, l
     with pytest.raises(ApplySetError, match=r"not an ApplySet of this tool \(tooling: kubewright\)"):
         await apply(foreign, config_map("one"))
     await client.delete(ConfigMap, "other", namespace=NAMESPACE, missing_ok=True)
+
+
+async def test_a_copy_of_a_member_is_not_deleted(client: Client, lamps: ApplySet) -> None:
+    await apply(lamps, namespace(), config_map("one"))
+    one = await client.get(ConfigMap, "one", namespace=NAMESPACE)
+    copied = ObjectMeta(name="copy", namespace=NAMESPACE, labels=one.metadata.labels)
+    await client.create(ConfigMap(metadata=copied))
+    assert await apply(lamps, namespace()) == ["namespace/set-system unchanged", "configmap/one deleted"]
+    assert await client.get(ConfigMap, "copy", namespace=NAMESPACE)
+    await client.delete(ConfigMap, "copy", namespace=NAMESPACE)
 
 
 async def test_fields_of_replaced_owners_are_taken_over(client: Client, lamps: ApplySet) -> None:

@@ -1,5 +1,7 @@
 """Desired state: apply and delete the objects of an owner."""
 
+import contextlib
+
 import pytest
 
 from kubewright.api import ObjectMeta, OwnerError, controller_of, partial, set_controller_reference
@@ -7,7 +9,8 @@ from kubewright.api.apps.v1 import Deployment
 from kubewright.api.core.v1 import ConfigMap, Secret
 from kubewright.api.errors import Invalid
 from kubewright.client import merge_patch
-from kubewright.controller import ControllerBuilder, DesiredState
+from kubewright.client.membership import FieldManager
+from kubewright.controller import ControllerBuilder, DesiredState, ObjectSets
 
 
 def config(name, **data):
@@ -239,3 +242,99 @@ async def test_partial_objects_are_applied(bench, shop):
     intent = partial(ConfigMap, metadata=partial(ObjectMeta, name="one"), data={"a": "1"})
     await state.ensure(shop, [intent])
     assert (await bench.client.uncached.get(ConfigMap, "one", namespace="default")).data == {"a": "1"}
+
+
+class Crash(BaseException):
+    """The end of a process."""
+
+
+def crashing(client, number, *, after):
+    """Return a client whose process ends before or after the write with this number, from 1."""
+    writes = 0
+
+    async def crash(call, proceed):
+        nonlocal writes
+        if call.method == "GET":
+            return await proceed(call)
+        writes += 1
+        if writes == number and not after:
+            raise Crash
+        response = await proceed(call)
+        if writes == number:
+            raise Crash
+        return response
+
+    return client.with_interceptor(crash)
+
+
+def applying(bench, make, client=None, **options):
+    kinds = {"kinds": [ConfigMap]} if make is DesiredState else {}
+    return make(client or bench.client, bench.cache, field_owner="shops", **kinds, **options)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("make", [DesiredState, ObjectSets])
+async def test_a_crash_at_any_write_loses_no_object(bench, shop, make, after):
+    """An object that was applied is deleted after a restart, and one of another controller is not."""
+    others = DesiredState(bench.client, bench.cache, kinds=[ConfigMap], field_owner="others")
+    await others.ensure(shop, [config("theirs")])
+    number, crashed = 0, True
+    while crashed:
+        number += 1
+        for wanted in (["one", "two"], ["two", "three"]):
+            client = crashing(bench.client, number, after=after)
+            owner = await bench.client.uncached.get(bench.Shop, "a", namespace="default")
+            try:
+                await applying(bench, make, client).ensure(owner, [config(each) for each in wanted])
+                crashed = False
+            except Crash:
+                crashed = True
+        owner = await bench.client.uncached.get(bench.Shop, "a", namespace="default")
+        await applying(bench, make).ensure(owner, [])
+        assert await names(bench, ConfigMap) == ["theirs"]
+    assert number > 3
+
+
+async def test_a_crash_during_a_takeover_loses_no_object(bench, shop):
+    manager = FieldManager("shops", former=frozenset(("old",)))
+    for number in (1, 2, 3):
+        old = DesiredState(bench.client, bench.cache, kinds=[ConfigMap], field_owner="old")
+        await old.ensure(shop, [config("one", a="1", b="1")])
+        client = crashing(bench.client, number, after=True)
+        state = DesiredState(client, bench.cache, kinds=[ConfigMap], field_owner=manager)
+        with contextlib.suppress(Crash):
+            await state.ensure(shop, [config("one", a="2")])
+        state = DesiredState(bench.client, bench.cache, kinds=[ConfigMap], field_owner=manager)
+        await state.ensure(shop, [config("one", a="2")])
+        found = await bench.client.uncached.get(ConfigMap, "one", namespace="default")
+        assert found.data == {"a": "2"}
+        assert {each.manager for each in found.metadata.managed_fields} == {"shops"}
+        await state.ensure(shop, [])
+        assert await names(bench, ConfigMap) == []
+
+
+async def test_an_object_that_another_controller_applies_meanwhile_is_not_deleted(bench, shop):
+    """The other controller applies it after this one has decided to delete it."""
+    await desired_state(bench).ensure(shop, [config("one", a="1")])
+    others = DesiredState(bench.client, bench.cache, kinds=[ConfigMap], field_owner="others")
+
+    async def apply_first(call, proceed):
+        if call.verb == "delete":
+            await others.ensure(shop, [config("one", b="2")])
+        return await proceed(call)
+
+    client = bench.client.with_interceptor(apply_first)
+    state = DesiredState(client, bench.cache, kinds=[ConfigMap], field_owner="shops")
+    assert not (await state.ensure(shop, [])).deleted
+    found = await bench.client.uncached.get(ConfigMap, "one", namespace="default")
+    assert found.data == {"b": "2"}
+    assert (await others.ensure(shop, [])).deleted == ["ConfigMap default/one"]
+
+
+async def test_fields_of_others_do_not_keep_an_object(bench, shop):
+    """A manager that has applied some field, but not the owner reference, does not want the object."""
+    state = desired_state(bench)
+    await state.ensure(shop, [config("one")])
+    note = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one", "annotations": {"a": "b"}}}
+    await bench.client.apply(note, field_owner="user", namespace="default")
+    assert (await state.ensure(shop, [])).deleted == ["ConfigMap default/one"]

@@ -27,6 +27,7 @@ FAKE_TIME = (
     "test_production",
     "test_rendered_kinds",
     "test_composed_kinds",
+    "test_several_controllers",
     "test_sharded_operators",
     "test_fleet",
     "test_cluster_providers",

@@ -10,7 +10,7 @@ from .project_deployment import ChangeReport, ProjectDeployment, cluster_options
 
 if TYPE_CHECKING:
     from kubewright.client import Client
-    from kubewright.client.applyset_inventory import SetMember
+    from kubewright.client.membership import SetMember
 
 
 @click.command("undeploy")

@@ -17,7 +17,7 @@ Packages and modules, lowest first:
 - `verbs`: the verbs; `client`: `Client`, all of them; `sync`: `SyncClient`
 - `protocols`: `Reader` and `Writer`, to write code against; `arguments`: keyword arguments of the verbs
 - `applyset`: sets of objects that are applied, pruned and deleted together; `applyset_inventory`,
-  `readiness`
+  `readiness`; `membership`: which field managers applied an object, and may delete it
 - `credential_plugin`: programs that give kubectl credentials (exec plug-ins)
 - `kubectl_plugin`: commands of kubectl, with its options, tables and completion
 - `kind_types`, `selectors`, `patches`, `wait`, `manifest_files`, `decoding`, `backoff`, `errors`

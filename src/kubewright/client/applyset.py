@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from kubewright.api.apply_order import NAMESPACES, in_apply_order, phase_of
 from kubewright.api.errors import APIError, Conflict, NotFound
 from kubewright.api.gvk import GroupKind, GroupVersionKind
-from kubewright.api.meta import Preconditions
 from kubewright.api.objects import copy_value
 from kubewright.api.unstructured import Unstructured
 
-from .applyset_inventory import CRD, PART_OF_LABEL, ApplySetError, ApplySetParent, Inventory, SetMember
+from .applyset_inventory import CRD, PART_OF_LABEL, SET_MARK, ApplySetError, ApplySetParent, Inventory
 from .errors import NoKindMatch
 from .kind_types import metadata_of
+from .membership import FieldManager, SetMember, remove_member
 from .readiness import Readiness, readiness_of
 from .wait import condition, is_deleted
 
@@ -87,6 +87,7 @@ class ApplySet:
         self.name = name
         self.namespace = namespace
         self._parent = ApplySetParent(self.client, name, namespace, tooling)
+        self._manager = FieldManager(field_owner)
         self.id = self._parent.id
         self._replaced_owners = frozenset(replaced_owners)
         self._applied: list[Unstructured] = []
@@ -113,9 +114,9 @@ class ApplySet:
         before = await self._parent.read()
         target = Inventory(
             frozenset(_group_kind(each) for each in wanted),
-            frozenset(filter(None, (each["metadata"].get("namespace") for each in wanted))),
+            frozenset(each["metadata"].get("namespace") or "" for each in wanted) - {"", self.namespace},
         )
-        superset = Inventory(before.kinds | target.kinds, before.namespaces | target.namespaces)
+        superset = before | target
         self._applied = []
         recorded = dry_run
         for number, manifest in enumerate(wanted):
@@ -127,9 +128,8 @@ class ApplySet:
                 change = await self._apply(manifest, force=force, dry_run=dry_run)
                 assert change.after is not None
                 applied = Unstructured(change.after)
-                if _group_kind(manifest) == CRD and not dry_run:
-                    await self.client.wait(applied, until=condition("Established"), timeout=CRD_TIMEOUT)
-                    self.client.mapper.invalidate()
+                if not dry_run:
+                    await wait_for_definition(self.client, manifest)
             except (APIError, NoKindMatch, TimeoutError) as error:
                 error.add_note(
                     f"while applying {_describe(manifest)}; {number} of {len(wanted)} objects were applied"
@@ -144,7 +144,7 @@ class ApplySet:
             keys = {_key(each) for each in wanted}
             members = [
                 each
-                for each in await self._parent.members(superset)
+                for each in await self._members(superset)
                 if (kinds is None or each.gvk.group_kind in kinds) and _member_key(each) not in keys
             ]
             async for change in self._delete(
@@ -155,9 +155,9 @@ class ApplySet:
                 yield change
         if not dry_run:
             if prune and kinds is None:
-                target = Inventory(
-                    target.kinds | {each.kind for each in kept},
-                    target.namespaces | {each.namespace for each in kept if each.namespace},
+                target |= Inventory(
+                    frozenset(each.kind for each in kept),
+                    frozenset(each.namespace for each in kept) - {"", self.namespace},
                 )
             else:
                 target = superset
@@ -297,7 +297,10 @@ class ApplySet:
 
     async def members(self) -> list[SetMember]:
         """Return the metadata of all members, by the kinds and namespaces of the inventory."""
-        return await self._parent.members(await self._parent.read())
+        return await self._members(await self._parent.read())
+
+    async def _members(self, inventory: Inventory) -> list[SetMember]:
+        return await self._parent.members(inventory, self._manager.names)
 
     async def delete(
         self,
@@ -315,9 +318,7 @@ class ApplySet:
         """
         inventory = await self._parent.read()
         members = [
-            each
-            for each in await self._parent.members(inventory)
-            if kinds is None or each.gvk.group_kind in kinds
+            each for each in await self._members(inventory) if kinds is None or each.gvk.group_kind in kinds
         ]
         kept = kinds is not None
         async for change in self._delete(
@@ -355,14 +356,7 @@ class ApplySet:
             yield AppliedChange("deleted", kind, name, namespace)
 
     async def _delete_member(self, member: SetMember, wait: float | None) -> None:
-        await self.client.delete(
-            member.gvk,
-            member.name,
-            namespace=member.namespace or None,
-            propagation="Background",
-            preconditions=Preconditions(uid=member.uid),
-            missing_ok=True,
-        )
+        await remove_member(self.client, member, self._manager, SET_MARK)
         if wait is not None and member.gvk.group_kind == CRD:
             try:
                 await self.client.wait(member.gvk, member.name, until=is_deleted, timeout=wait)
@@ -381,6 +375,15 @@ class ApplySet:
             return len([each async for each in self.client.list(kind, namespace=namespace)])
         except (NoKindMatch, NotFound, ValueError):
             return 0
+
+
+async def wait_for_definition(client: Client, applied: Mapping[str, Any]) -> None:
+    """Wait until the kind of an applied CRD is served; other objects need no wait."""
+    if _group_kind(applied) == CRD:
+        name = applied["metadata"]["name"]
+        gvk = GroupVersionKind.from_api_version(applied["apiVersion"], applied["kind"])
+        await client.wait(gvk, name, until=condition("Established"), timeout=CRD_TIMEOUT)
+        client.mapper.invalidate()
 
 
 def comparable(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -407,4 +410,4 @@ def _describe(manifest: Mapping[str, Any]) -> str:
     return f"{kind} {f'{namespace}/' if namespace else ''}{name}"
 
 
-__all__ = ["CRD_TIMEOUT", "AppliedChange", "ApplySet", "comparable"]
+__all__ = ["AppliedChange", "ApplySet", "comparable", "wait_for_definition"]

@@ -3,23 +3,25 @@
 It follows the ApplySet specification (KEP-3659), as `kubectl apply --prune --applyset` does. The parent of a
 set, a ConfigMap, has the label `applyset.kubernetes.io/id` and annotations with the kinds and namespaces of
 the members; each member has the label `applyset.kubernetes.io/part-of`. The inventory is extended before
-members of new kinds are applied, and reduced after others were deleted.
+members of new kinds are applied, and reduced after others were deleted. An object that has the label, but was
+not applied by the tool, such as a copy, is not a member (see `membership`).
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kubewright.api.errors import NotFound
 from kubewright.api.gvk import GroupKind, GroupVersionKind
+from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
 
 from .kind_types import metadata_of
+from .membership import SetMember, appliers, label_mark, member_of
 
 if TYPE_CHECKING:
     from .client import Client
@@ -31,22 +33,12 @@ KINDS_ANNOTATION: Final = "applyset.kubernetes.io/contains-group-kinds"
 NAMESPACES_ANNOTATION: Final = "applyset.kubernetes.io/additional-namespaces"
 
 CRD: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+SET_MARK: Final = label_mark(PART_OF_LABEL)
 PARENT: Final = GroupVersionKind("", "v1", "ConfigMap")
 
 
 class ApplySetError(Exception):
     """A set cannot be applied or deleted; the message is one line with the object and the reason."""
-
-
-class SetMember(NamedTuple):
-    """Reference to a stored object of a set."""
-
-    gvk: GroupVersionKind
-    name: str
-    namespace: str
-    uid: str
-    labels: Mapping[str, str] = MappingProxyType({})
-    annotations: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -55,6 +47,28 @@ class Inventory:
 
     kinds: frozenset[GroupKind] = frozenset()
     namespaces: frozenset[str] = frozenset()
+    """Namespaces of members besides that of the parent."""
+
+    def __or__(self, other: Inventory) -> Inventory:
+        return Inventory(self.kinds | other.kinds, self.namespaces | other.namespaces)
+
+    @classmethod
+    def of(cls, parent: MetaObject | Unstructured) -> Inventory:
+        """Return the inventory in the annotations of a parent."""
+        annotations = parent.metadata.annotations or {}
+        kinds, namespaces = (
+            [part for part in annotations.get(name, "").split(",") if part]
+            for name in (KINDS_ANNOTATION, NAMESPACES_ANNOTATION)
+        )
+        return cls(frozenset(GroupKind.parse(each) for each in kinds), frozenset(namespaces))
+
+    def annotations(self, tooling: str) -> dict[str, str]:
+        """Return the annotations of a parent."""
+        return {
+            TOOLING_ANNOTATION: tooling,
+            KINDS_ANNOTATION: ",".join(sorted(str(each) for each in self.kinds)),
+            NAMESPACES_ANNOTATION: ",".join(sorted(self.namespaces)),
+        }
 
 
 def apply_set_id(name: str, *, namespace: str, kind: GroupKind = PARENT.group_kind) -> str:
@@ -91,14 +105,10 @@ class ApplySetParent:
             raise ApplySetError(f"{where} is not an ApplySet of this tool (tooling: {tool or 'not set'})")
         if labels.get(ID_LABEL) != self.id:
             raise ApplySetError(f"{where} has the label {ID_LABEL}={labels.get(ID_LABEL)}, not {self.id}")
-        return Inventory(
-            frozenset(GroupKind.parse(each) for each in _split(annotations.get(KINDS_ANNOTATION))),
-            frozenset((self.namespace, *_split(annotations.get(NAMESPACES_ANNOTATION)))),
-        )
+        return Inventory.of(parent)
 
     async def write(self, inventory: Inventory) -> None:
         """Create or update the parent with an inventory."""
-        namespaces = sorted(inventory.namespaces - {self.namespace})
         parent = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -106,11 +116,7 @@ class ApplySetParent:
                 "name": self.name,
                 "namespace": self.namespace,
                 "labels": {ID_LABEL: self.id},
-                "annotations": {
-                    TOOLING_ANNOTATION: self.tooling,
-                    KINDS_ANNOTATION: ",".join(sorted(str(each) for each in inventory.kinds)),
-                    NAMESPACES_ANNOTATION: ",".join(namespaces),
-                },
+                "annotations": inventory.annotations(self.tooling),
             },
         }
         await self.client.apply(Unstructured(parent), force=True)
@@ -119,39 +125,34 @@ class ApplySetParent:
         """Delete the parent, if it exists."""
         await self.client.delete(PARENT, self.name, namespace=self.namespace, missing_ok=True)
 
-    async def members(self, inventory: Inventory) -> list[SetMember]:
+    async def members(self, inventory: Inventory, managers: Collection[str]) -> list[SetMember]:
         """Return the members by the kinds and namespaces of an inventory."""
-        namespaces = sorted(inventory.namespaces | {self.namespace})
-        return await list_members(self.client, self.id, kinds=inventory.kinds, namespaces=namespaces)
+        return await list_members(self.client, self.id, inventory, home=self.namespace, managers=managers)
 
 
 async def list_members(
-    client: Client, set_id: str, *, kinds: Iterable[GroupKind], namespaces: Iterable[str]
+    client: Client, set_id: str, inventory: Inventory, *, home: str, managers: Collection[str] = ()
 ) -> list[SetMember]:
-    """Return the members of a set, by its label: of these kinds, in these namespaces or cluster-scoped."""
+    """Return the objects with the label of a set; with `managers`, those that one of them has applied."""
     found: list[SetMember] = []
-    for kind in sorted(kinds):
+    for kind in sorted(inventory.kinds):
         versions = await client.mapper.versions_for(kind)
         if not versions:
             continue  # the CRD of this kind was deleted, and its objects with it
         gvk = kind.with_version(versions[0])
         resource = await client.mapper.resource_for(gvk)
-        for namespace in namespaces if resource.namespaced else [None]:
+        namespaces = sorted({home, *inventory.namespaces} - {""}) if resource.namespaced else [None]
+        for namespace in namespaces:
             pager = client.list(metadata_of(gvk), namespace=namespace, labels={PART_OF_LABEL: set_id})
             try:
                 async for each in pager:
-                    metadata = each.metadata
-                    labels, annotations = metadata.labels or {}, metadata.annotations or {}
-                    uid = metadata.uid or ""
-                    found.append(SetMember(gvk, each.name, each.namespace, uid, labels, annotations))
+                    applied_by = appliers(each.metadata.managed_fields, SET_MARK)
+                    if not managers or not applied_by.isdisjoint(managers):
+                        found.append(member_of(gvk, each.metadata))
             except NotFound:
                 client.mapper.invalidate()  # the CRD was deleted after the last discovery
                 break
     return found
-
-
-def _split(text: str | None) -> list[str]:
-    return [part for part in (text or "").split(",") if part]
 
 
 __all__ = [
@@ -161,11 +162,11 @@ __all__ = [
     "NAMESPACES_ANNOTATION",
     "PARENT",
     "PART_OF_LABEL",
+    "SET_MARK",
     "TOOLING_ANNOTATION",
     "ApplySetError",
     "ApplySetParent",
     "Inventory",
-    "SetMember",
     "apply_set_id",
     "list_members",
 ]

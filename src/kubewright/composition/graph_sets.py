@@ -32,15 +32,15 @@ from kubewright.api.gvk import GroupKind, GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
 from kubewright.cache import Cache
-from kubewright.cache.indexes import label_index
 from kubewright.cache.kind_options import RESTRICTED_KINDS
 from kubewright.cache.store import ObjectChange, ObjectKey
 from kubewright.client import Client
-from kubewright.client.applyset_inventory import ID_LABEL, PART_OF_LABEL, SetMember, list_members
+from kubewright.client.applyset_inventory import Inventory
+from kubewright.client.membership import FieldManager, SetMember
 from kubewright.client.patches import to_dict
 from kubewright.client.readiness import CURRENT, Readiness, readiness_of
-from kubewright.controller.desired_state import EnsureResult, OwnedKind, apply_configuration
-from kubewright.controller.object_sets import Inventory, ObjectSets, gvk_of
+from kubewright.controller.desired_state import EnsureResult, OwnedKind, apply_configuration, gvk_of
+from kubewright.controller.object_sets import ObjectSets, inventory_of
 from kubewright.controller.request import Request
 
 from .graph import DesiredObject, ExternalObject, Graph, GraphError, NotReady, ReadyTest
@@ -110,7 +110,7 @@ class GraphSets(ObjectSets):
         *,
         owns: Iterable[OwnedKind],
         reads: Iterable[OwnedKind] = (),
-        field_owner: str,
+        field_owner: str | FieldManager,
         force: bool = True,
     ) -> None:
         """`owns`: kinds of the objects of graphs. `reads`: kinds of external objects."""
@@ -128,82 +128,36 @@ class GraphSets(ObjectSets):
         """
         order = graph.order()
         run = _Run(self, owner, graph)
-        await run.store_inventory(run.stored | Inventory(self._owned_kinds))
+        await self._extend_inventory(owner, Inventory(self._owned_kinds))
         for name in order:
             await run.apply_node(name)
         self._set_reads(run.set_id, run.reads)
         result = run.result
         if not result.errors:
-            await self._prune_nodes(run)
-        if all(each.error is None and not each.waiting for each in result.states):
-            await run.store_inventory(Inventory(self._owned_kinds, run.namespaces() - {run.home}))
+            kept: list[SetMember] = []
+            unwanted = [each for each in await self._members(owner, run.keys) if not run.wants(each)]
+            while others := await self._remove(owner, self._last_members(unwanted), result.changes):
+                kept += others  # of other controllers: their dependencies do not count
+                unwanted = [each for each in unwanted if each not in others]
+            if not kept and not any(each.waiting for each in result.states):
+                target = Inventory(self._owned_kinds) | inventory_of(run.keys, owner)
+                await self._reduce_inventory(owner, target)
         return result
 
-    async def delete(self, owner: MetaObject | Unstructured) -> list[str]:
-        """Delete all members, dependent ones first; return those that have not been deleted yet.
+    def _last_members(self, members: Sequence[SetMember]) -> list[SetMember]:
+        """Return the members that no other member depends on; the others follow when these are deleted."""
+        needed = {
+            node
+            for each in members
+            for node in each.annotations.get(AFTER_ANNOTATION, "").split(",")
+            if node and node != each.labels.get(NODE_LABEL)
+        }
+        found = [each for each in members if each.labels.get(NODE_LABEL, "") not in needed]
+        return found or list(members)
 
-        Members that others depend on are deleted after these: call it again until nothing is returned.
-        """
-        set_id = self._register(owner)
-        inventory = Inventory.of(owner)
-        namespaces = {*inventory.namespaces, owner.metadata.namespace or ""} - {""}
-        requested: set[str] = set()
-        while True:
-            members = await list_members(
-                self._uncached, set_id, kinds=inventory.kinds, namespaces=sorted(namespaces)
-            )
-            if not members:
-                self._requests.pop(set_id, None)
-                self._set_reads(set_id, ())
-                return []
-            current = last_members(members)
-            if all(each.uid in requested for each in current):
-                for each in current:
-                    await self._informer(each.gvk)  # its deletion calls the controller
-                return [f"{each.gvk.kind} {ObjectKey(each.namespace, each.name)}" for each in current]
-            for each in current:
-                if each.uid not in requested:
-                    requested.add(each.uid)
-                    await self._delete_member(each.gvk, ObjectKey(each.namespace, each.name), each.uid)
-
-    async def _prune_nodes(self, run: _Run) -> None:
-        """Delete members that no node has, dependent ones first; the others follow when these are deleted."""
-        unwanted = [each for each in await self._members(run) if not run.wants(each)]
-        for each in last_members(unwanted):
-            key = ObjectKey(each.namespace, each.name)
-            if await self._delete_member(each.gvk, key, each.uid):
-                run.result.changes.deleted.append(f"{each.gvk.kind} {key}")
-
-    async def _members(self, run: _Run) -> list[SetMember]:
-        """Return the members of the set that are not being deleted, from the cache if it has all of them."""
-        found: list[SetMember] = []
-        owned = {each.group_kind: each for each in self._owned}
-        namespaces = {run.home, *run.namespaces(), *run.stored.namespaces} - {""}
-        for kind in sorted(run.stored.kinds | self._owned_kinds):
-            gvk = owned.get(kind)
-            if gvk not in self._kinds:  # has no informer yet
-                served = await self._served_version(kind)
-                gvk = gvk if served is not None and gvk is not None else served
-            if gvk is None:
-                continue  # the CRD of this kind does not exist
-            informer = await self._informer(gvk)
-            if informer.filtered or not all(informer.covers(each) for each in namespaces):
-                found += await list_members(self._uncached, run.set_id, kinds=(kind,), namespaces=namespaces)
-                continue
-            for key, entry in informer.store.indexed(label_index(PART_OF_LABEL), run.set_id):
-                metadata = entry.header().metadata
-                if metadata.deletion_timestamp is None:
-                    found.append(
-                        SetMember(
-                            gvk,
-                            key.name,
-                            key.namespace,
-                            entry.uid,
-                            metadata.labels or {},
-                            metadata.annotations or {},
-                        )
-                    )
-        return found
+    def _forget(self, set_id: str) -> None:
+        super()._forget(set_id)
+        self._set_reads(set_id, ())
 
     def _set_reads(self, set_id: str, keys: Collection[ObjectKey]) -> None:
         """Remember which external objects an owner reads, so that their changes call the controller."""
@@ -230,9 +184,8 @@ class GraphSets(ObjectSets):
                 f"node {name!r} reads the kind {gvk.kind} ({gvk.api_version}); add it to reads=(...) of the "
                 "composition, so that the operator gets the permission"
             )
-        mapper = self._client.mapper
-        resource = mapper.find_cached(gvk) or await mapper.resource_for(gvk)
-        key = ObjectKey((obj.namespace or run.home) if resource.namespaced else "", obj.name)
+        namespace = (obj.namespace or run.home) if await self._is_namespaced(gvk) else ""
+        key = ObjectKey(namespace, obj.name)
         run.reads.add(key)
         await self._informer(gvk)
         if gvk.group_kind in RESTRICTED_KINDS:  # only its metadata is cached
@@ -258,15 +211,13 @@ class GraphSets(ObjectSets):
         if dependencies:
             after = {AFTER_ANNOTATION: ",".join(dependencies)}
             metadata["annotations"] = {**(metadata.get("annotations") or {}), **after}
-        intent, key = await self._member(manifest, gvk, run.owner, run.set_id)
+        intent, key = await self._member(run.owner, manifest, gvk)
         run.claim(gvk, key, name)
         if key.namespace not in ("", run.home):
-            await run.store_inventory(run.stored | Inventory(namespaces=frozenset((key.namespace,))))
-        response = await self._apply_member(run.owner, gvk, key, intent, False)
+            await self._extend_inventory(run.owner, Inventory(namespaces=frozenset((key.namespace,))))
+        response = await self._apply_member(run.owner, gvk, key, intent, run.result.changes)
         if response is not None:
-            run.result.changes.applied.append(f"{gvk.kind} {key}")
             return gvk, key, to_dict(response)
-        run.result.changes.unchanged.append(f"{gvk.kind} {key}")
         is_needed = name in run.read or run.graph.nodes[name].ready is not None
         if is_needed and gvk.group_kind in RESTRICTED_KINDS:  # only its metadata is cached
             live = await self._uncached.get_or_none(gvk, key.name, namespace=key.namespace or None)
@@ -284,28 +235,17 @@ class _Run:
         self.graph = graph
         self.set_id = sets._register(owner)
         self.home = owner.metadata.namespace or ""
-        self.stored = Inventory.of(owner)
-        self.has_label = (owner.metadata.labels or {}).get(ID_LABEL) == self.set_id
         self.result = GraphResult()
         self.read = graph.read_nodes()
-        self.keys: dict[tuple[GroupKind, ObjectKey], str] = {}
+        self.keys: dict[tuple[GroupKind, ObjectKey], GroupVersionKind] = {}
+        self._nodes: dict[tuple[GroupKind, ObjectKey], str] = {}
         self.states: dict[str, NodeState] = {}
         self.reads: set[ObjectKey] = set()
 
-    async def store_inventory(self, inventory: Inventory) -> None:
-        """Write the kinds and namespaces of members to the owner if they changed."""
-        if self.has_label and inventory == self.stored:
-            return
-        await self.sets._store_inventory(self.owner, self.set_id, inventory)
-        self.stored, self.has_label = inventory, True
-
-    def namespaces(self) -> frozenset[str]:
-        """Return the namespaces of the objects that were applied."""
-        return frozenset(key.namespace for _, key in self.keys if key.namespace)
-
     def claim(self, gvk: GroupVersionKind, key: ObjectKey, name: str) -> None:
         """Reserve a key for a node; raise `GraphError` if another one has it."""
-        other = self.keys.setdefault((gvk.group_kind, key), name)
+        self.keys[gvk.group_kind, key] = gvk
+        other = self._nodes.setdefault((gvk.group_kind, key), name)
         if other != name:
             raise GraphError(f"nodes {other!r} and {name!r} are the same object, {gvk.kind} {key}")
 
@@ -349,18 +289,6 @@ class _Run:
         elif observed:
             self.result.observed[name] = observed[0]
         return state
-
-
-def last_members(members: Sequence[SetMember]) -> list[SetMember]:
-    """Return the members that no other member depends on."""
-    needed = {
-        node
-        for each in members
-        for node in each.annotations.get(AFTER_ANNOTATION, "").split(",")
-        if node and node != each.labels.get(NODE_LABEL)
-    }
-    found = [each for each in members if each.labels.get(NODE_LABEL, "") not in needed]
-    return found or list(members)
 
 
 def _gvk(kind: OwnedKind) -> GroupVersionKind:

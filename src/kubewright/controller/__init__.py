@@ -20,7 +20,8 @@ Modules, lowest layer first; each can be used without those below it in this lis
 - `manager_protocol`: what a builder needs of a manager
 - `timers`, `daemons`: functions that are called periodically, or run in the background, for each object
 - `finalizers`: cleanup before an object is deleted; `desired_state`: the objects that an owner should have;
-  `object_sets`: the same for any kinds and namespaces, with an inventory
+  `object_sets`: the same for any kinds and namespaces, with an inventory; `write_conflicts`: writers that
+  undo the writes of each other
 
 Metrics (`queue_metrics`, `controller_metrics`) have the names of client-go and controller-runtime.
 """

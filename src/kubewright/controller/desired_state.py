@@ -1,4 +1,4 @@
-"""Desired state: the objects that an owner should have; others that it controls are deleted.
+"""Desired state: the objects that an owner should have; others that were applied for it are deleted.
 
     desired = DesiredState(client, cache, kinds=[Deployment, Service], field_owner="guestbook")
 
@@ -7,30 +7,33 @@
 
 Objects are written with server-side apply: the controller owns only the fields that it sends, and a field
 that it no longer sends is removed. Each object gets an owner reference. After everything has been applied,
-objects of the declared kinds that the owner controls and that are not in the list are deleted, with their uid
-as a precondition.
+objects of the declared kinds that the owner controls, that this field manager has applied, and that are not
+in the list are deleted. Objects of the same owner that other controllers have applied or created stay; one
+that another controller has applied as well only loses the fields of this one (see `client.membership`).
 
 An existing object that has no controlling owner is not changed, unless the controller applied it before
 (its field manager is in `managedFields`) or `adopt=True`; an object that another owner controls never is.
 
 Nothing is written if nothing changed. `DesiredState` remembers what it applied and what the server returned,
 and compares that with the cache, so that changes by other clients are reverted. After a restart everything is
-applied once; the server does not create a new version if there is no difference.
+applied once; the server does not create a new version if there is no difference. An object that has to be
+restored again and again is reported, with the other field managers (`EnsureResult.conflicts`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from kubewright.api import codec
-from kubewright.api.errors import Conflict, NotFound
-from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.meta import MetaObject, OwnerReference, Preconditions
+from kubewright.api.gvk import GroupKind, GroupVersionKind
+from kubewright.api.meta import MetaObject, OwnerReference
 from kubewright.api.owners import OwnerError, controller_of, owner_reference
 from kubewright.api.unstructured import Unstructured
 from kubewright.cache import Cache, by_owner
@@ -38,13 +41,35 @@ from kubewright.cache.informer import Informer
 from kubewright.cache.kind_options import RESTRICTED_KINDS
 from kubewright.cache.store import ObjectChange, ObjectKey
 from kubewright.client import Client
+from kubewright.client.applyset import wait_for_definition
 from kubewright.client.decoding import kind_of
 from kubewright.client.kind_types import AnyKind, MetadataKind, metadata_of
+from kubewright.client.membership import (
+    FieldManager,
+    Mark,
+    SetMember,
+    member_of,
+    owner_mark,
+    remove_member,
+    take_over,
+)
 from kubewright.client.patches import to_dict
+
+from .controller import current_reconcile
+from .write_conflicts import RecentWrites, WriteConflict
+
+logger = logging.getLogger(__name__)
+
+CONFLICT_REPEATS: Final = 3
+"""How often an object is restored within 30 s before it is reported."""
+REPORT_SECONDS: Final = 300.0
+"""Interval between two reports of a conflict about the same object."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 OwnedKind = type[MetaObject] | GroupVersionKind
+Wanted = Mapping[tuple[GroupKind, ObjectKey], GroupVersionKind]
+"""Keys of desired objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +82,8 @@ class EnsureResult:
     applied: list[str] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
+    """Objects that other writers change or delete again and again, with the field managers."""
 
     def __bool__(self) -> bool:
         return bool(self.applied or self.deleted)
@@ -75,6 +102,14 @@ class _Applied(NamedTuple):
     outcome: bytes
 
 
+class _Kept(NamedTuple):
+    """An object of an owner that this controller does not delete, and the managers that have applied it."""
+
+    uid: str
+    owner: str
+    others: frozenset[str]
+
+
 class DesiredState:
     """Applies the objects that owners should have; one instance for all owners of a controller.
 
@@ -88,20 +123,22 @@ class DesiredState:
         cache: Cache,
         *,
         kinds: Sequence[OwnedKind],
-        field_owner: str,
+        field_owner: str | FieldManager,
         force: bool = True,
         prune: bool = True,
     ) -> None:
         """`kinds`: the kinds that `ensure` may apply and delete. `force`: take over fields of other managers.
 
-        Of Secrets and ConfigMaps only metadata is cached, unless the cache is configured otherwise.
+        Controllers with the same owners need different field owners: `ensure` deletes what the same field
+        owner has applied. Of Secrets and ConfigMaps only metadata is cached, unless the cache is configured
+        otherwise.
         """
         if not field_owner:
             raise ValueError("DesiredState requires a field_owner: the name of the controller")
+        self.manager = FieldManager(field_owner) if isinstance(field_owner, str) else field_owner
         self._client = client
         self._uncached: Client = getattr(client, "uncached", client)
         self._cache = cache
-        self._field_owner = field_owner
         self._force = force
         self._prune = prune
         self._kinds: dict[GroupVersionKind, OwnedKind] = {}
@@ -112,7 +149,10 @@ class DesiredState:
             self._kinds[gvk] = kind
             cache.add_index(gvk, by_owner())
         self._applied: dict[tuple[GroupVersionKind, ObjectKey], _Applied] = {}
+        self._kept: dict[tuple[GroupVersionKind, ObjectKey], _Kept] = {}
         self._informers: dict[GroupVersionKind, Informer] = {}
+        self._writes = RecentWrites(repeats=CONFLICT_REPEATS)
+        self._reported: dict[str, float] = {}
 
     async def ensure(
         self,
@@ -121,77 +161,99 @@ class DesiredState:
         *,
         adopt: bool = False,
     ) -> EnsureResult:
-        """Apply these objects for the owner and delete others of the declared kinds that it controls.
+        """Apply these objects for the owner and delete others that this controller has applied for it.
 
         Objects are applied in order; after an error nothing is deleted. `adopt`: take over existing objects
         that have no controlling owner; by default they raise an `AdoptionError`.
         """
         check_object_list(objects)
         result = EnsureResult()
-        wanted: dict[tuple[GroupVersionKind, ObjectKey], None] = {}
-        reference = codec.to_plain(owner_reference(owner, controller=True, block_owner_deletion=True))
-        for obj in objects:
-            gvk = self._declared(obj)
-            intent = self._intent(obj, gvk, owner, reference)
-            resource = self._client.mapper.find_cached(gvk) or await self._client.mapper.resource_for(gvk)
-            if not resource.namespaced:
-                intent["metadata"].pop("namespace", None)
-            key = ObjectKey(intent["metadata"].get("namespace", ""), intent["metadata"]["name"])
-            if (gvk, key) in wanted:
+        wanted: dict[tuple[GroupKind, ObjectKey], GroupVersionKind] = {}
+        for manifest in await self._manifests(owner, objects):
+            gvk = _manifest_gvk(manifest)
+            intent, key = await self._member(owner, manifest, gvk)
+            if (gvk.group_kind, key) in wanted:
                 raise ValueError(f"{gvk.kind} {key} is in the list of desired objects twice")
-            wanted[gvk, key] = None
-            changed = await self._apply_if_needed(owner, gvk, key, intent, adopt) is not None
-            (result.applied if changed else result.unchanged).append(f"{gvk.kind} {key}")
+            wanted[gvk.group_kind, key] = gvk
+            await self._apply_member(owner, gvk, key, intent, result, adopt=adopt)
         if self._prune:
-            for gvk in self._kinds:
-                await self._prune_kind(owner, gvk, wanted, result)
+            await self._remove_others(owner, wanted, result)
         return result
 
-    def _declared(self, obj: Any) -> GroupVersionKind:
-        kind: Any = kind_of(obj)
-        gvk: GroupVersionKind = getattr(kind, "gvk", kind)
-        if gvk not in self._kinds:
-            raise ValueError(
-                f"{gvk} is not a declared kind; add it to owns=(...) of the operator's reconcile, or to "
-                "kinds=[...] of the DesiredState"
-            )
-        return gvk
+    async def _manifests(
+        self, owner: Any, objects: Iterable[MetaObject | Unstructured | dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Return the objects to apply, in order."""
+        for each in (objects := list(objects)):
+            if (gvk := gvk_of(each)) not in self._kinds:
+                raise ValueError(
+                    f"{gvk} is not a declared kind; add it to owns=(...) of the operator's reconcile, or to "
+                    "kinds=[...] of the DesiredState"
+                )
+        return [apply_configuration(each, gvk_of(each)) for each in objects]
 
-    def _intent(
-        self, obj: Any, gvk: GroupVersionKind, owner: Any, reference: dict[str, Any]
-    ) -> dict[str, Any]:
+    def _mark(self, owner: Any) -> Mark:
+        """Return the field that makes an object one of this owner."""
+        return owner_mark(owner.metadata.uid)
+
+    async def _member(
+        self, owner: Any, manifest: dict[str, Any], gvk: GroupVersionKind
+    ) -> tuple[dict[str, Any], ObjectKey]:
         """Return the object to apply: as given, with the owner reference and a namespace."""
-        intent = apply_configuration(obj, gvk)
-        metadata = intent["metadata"]
-        owner_namespace = owner.metadata.namespace or ""
-        if owner_namespace and metadata.setdefault("namespace", owner_namespace) != owner_namespace:
+        metadata, home = manifest["metadata"], owner.metadata.namespace or ""
+        if home and metadata.setdefault("namespace", home) != home:
             raise OwnerError(
                 f"{gvk.kind} {metadata['name']} is in namespace {metadata['namespace']!r}, but its owner is "
-                f"in {owner_namespace!r}; an owner must be in the same namespace"
+                f"in {home!r}; an owner must be in the same namespace"
             )
-        add_owner_reference(metadata, reference)
-        return intent
+        add_owner_reference(metadata, owner)
+        if not await self._is_namespaced(gvk):
+            metadata.pop("namespace", None)
+        return manifest, ObjectKey(metadata.get("namespace", ""), metadata["name"])
 
-    async def _apply_if_needed(
-        self, owner: Any, gvk: GroupVersionKind, key: ObjectKey, intent: dict[str, Any], adopt: bool
+    async def _is_namespaced(self, gvk: GroupVersionKind) -> bool:
+        mapper = self._client.mapper
+        return (mapper.find_cached(gvk) or await mapper.resource_for(gvk)).namespaced
+
+    async def _apply_member(
+        self,
+        owner: Any,
+        gvk: GroupVersionKind,
+        key: ObjectKey,
+        intent: dict[str, Any],
+        result: EnsureResult,
+        *,
+        adopt: bool = False,
     ) -> Any:
-        """Return the response of the API server, or `None` if the object did not have to be applied."""
-        digest = _digest(intent)
+        """Apply an object unless it is as applied before; return the response of the API server."""
+        digest, name = _digest(intent), f"{gvk.kind} {key}"
         known = self._applied.get((gvk, key))
         informer = await self._informer(gvk)
         if self._cache.on_read is not None:
             self._cache.report_read("get", gvk, key.namespace, key.name)
-        if known is not None and known.intent == digest and self._is_as_applied(informer, key, known, intent):
+        is_same = known is not None and known.intent == digest
+        if known is not None and is_same and self._is_as_applied(informer, key, known, intent):
+            result.unchanged.append(name)
             return None
         await self._check_owner(owner, informer, gvk, key, adopt=adopt or known is not None)
-        response: Any = await self._client.apply(intent, field_owner=self._field_owner, force=self._force)
-        metadata = response["metadata"]
-        self._applied[gvk, key] = _Applied(
-            digest,
-            _number(metadata.get("resourceVersion")),
-            metadata.get("generation") or 0,
-            _digest(_projected(response, intent)),
+        before = informer.store.get(key)
+        others = await self._other_managers(owner, gvk, key)
+        response = await self._client.apply(
+            Unstructured(intent), field_owner=self.manager.name, force=self._force
         )
+        await take_over(self._client, response, self.manager, self._mark(owner))
+        await wait_for_definition(self._client, intent)
+        metadata = response.metadata
+        revision = _number(metadata.resource_version)
+        self._kept.pop((gvk, key), None)
+        self._applied[gvk, key] = _Applied(
+            digest, revision, metadata.generation or 0, _digest(_projected(response.raw, intent))
+        )
+        result.applied.append(name)
+        if before is None or before.revision != revision:
+            if is_same:
+                self._count_write(name, "")  # the change of another writer has been reverted
+            self._report_conflict(name, "deleted" if before is None else "changed", others, result)
         return response
 
     async def _check_owner(
@@ -216,7 +278,7 @@ class DesiredState:
         if current_owner is not None:
             _check_controller(gvk, key, current_owner, owner)
         elif not adopt and not any(
-            each.manager == self._field_owner and each.operation == "Apply"
+            each.manager in self.manager.names and each.operation == "Apply"
             for each in live.metadata.managed_fields or ()
         ):
             raise AdoptionError(
@@ -242,42 +304,87 @@ class DesiredState:
         }
         return bool(generation) and generation == known.generation and metadata_kept
 
-    async def _prune_kind(
-        self,
-        owner: Any,
-        gvk: GroupVersionKind,
-        wanted: dict[tuple[GroupVersionKind, ObjectKey], None],
-        result: EnsureResult,
-    ) -> None:
-        informer = await self._informer(gvk)
-        if self._cache.on_read is not None:
-            self._cache.report_read("list", gvk, owner.metadata.namespace or "", "")
-        for key, entry in list(informer.store.indexed("owner", owner.metadata.uid)):
-            metadata = entry.header().metadata
-            current_owner = controller_of(_Header(metadata))
-            controlled = current_owner is not None and current_owner.uid == owner.metadata.uid
-            if (gvk, key) in wanted or not controlled or metadata.deletion_timestamp is not None:
-                continue
-            if await self._delete_if_unchanged(gvk, key, Preconditions(uid=entry.uid)):
-                self._applied.pop((gvk, key), None)
-                result.deleted.append(f"{gvk.kind} {key}")
+    async def _remove_others(self, owner: Any, wanted: Wanted, result: EnsureResult) -> list[SetMember]:
+        """Delete the objects of the owner that are not wanted; return those that were kept."""
+        members = [
+            each
+            for each in await self._members(owner, wanted)
+            if (each.gvk.group_kind, ObjectKey(each.namespace, each.name)) not in wanted
+        ]
+        return await self._remove(owner, members, result)
 
-    async def _delete_if_unchanged(
-        self, gvk: GroupVersionKind, key: ObjectKey, preconditions: Preconditions
-    ) -> bool:
-        """Delete an object; return `False` if it was deleted already or the preconditions do not hold."""
-        try:
-            await self._client.delete(
-                gvk,
-                key.name,
-                namespace=key.namespace or None,
-                preconditions=preconditions,
-                propagation="Background",
-            )
-        except (NotFound, Conflict):
-            # It was deleted, or another object has its name now.
-            return False
-        return True
+    async def _members(self, owner: Any, wanted: Wanted) -> list[SetMember]:
+        """Return the objects that the owner controls, of the declared kinds."""
+        found: list[SetMember] = []
+        for gvk in self._kinds:
+            informer = await self._informer(gvk)
+            if self._cache.on_read is not None:
+                self._cache.report_read("list", gvk, owner.metadata.namespace or "", "")
+            found += cached_members(informer, gvk, "owner", owner.metadata.uid, owner.metadata.uid)
+        return found
+
+    async def _remove(
+        self, owner: Any, members: Iterable[SetMember], result: EnsureResult
+    ) -> list[SetMember]:
+        """Delete objects that only this controller has applied; return those that were kept."""
+        kept = []
+        for each in members:
+            key = each.gvk, ObjectKey(each.namespace, each.name)
+            known = self._kept.get(key)
+            if known is not None and known.uid == each.uid:
+                kept.append(each)
+                continue
+            self._applied.pop(key, None)  # first: the deletion is not one by another writer
+            removal = await remove_member(self._uncached, each, self.manager, self._mark(owner))
+            if removal.deleted:
+                result.deleted.append(str(each))
+            elif removal.kept:
+                kept.append(each)
+                self._kept[key] = _Kept(each.uid, owner.metadata.uid, removal.others)
+                for name in removal.others & self.manager.ambiguous:
+                    logger.warning(
+                        "object is not deleted: several controllers of this operator had its field manager",
+                        extra={"object": str(each), "field_manager": name},
+                    )
+        return kept
+
+    # Conflicts
+
+    def _count_write(self, name: str, writer: str) -> WriteConflict | None:
+        return self._writes.add(name, writer, asyncio.get_running_loop().time())
+
+    async def _other_managers(self, owner: Any, gvk: GroupVersionKind, key: ObjectKey) -> set[str]:
+        """Return the managers that can have undone the last writes, before an object is restored again.
+
+        They are read only if the next write is to be reported. Of an object that was deleted, nothing tells
+        by whom; these are the managers that have applied other objects for the same owner.
+        """
+        if self._writes.count_others(f"{gvk.kind} {key}", self.manager.name) < CONFLICT_REPEATS - 1:
+            return set()
+        live = await self._uncached.get_or_none(metadata_of(gvk), key.name, namespace=key.namespace or None)
+        entries = (live.metadata.managed_fields or ()) if live is not None else ()
+        found = {each.manager or "" for each in entries if not each.subresource} - self.manager.names
+        uid = owner.metadata.uid
+        return found or {each for kept in self._kept.values() if kept.owner == uid for each in kept.others}
+
+    def _report_conflict(self, name: str, verb: str, others: set[str], result: EnsureResult) -> None:
+        """Count that an object was applied; report it if others have undone that repeatedly."""
+        now = asyncio.get_running_loop().time()
+        conflict = self._count_write(name, self.manager.name)
+        if conflict is None or now - self._reported.get(name, -REPORT_SECONDS) < REPORT_SECONDS:
+            return
+        self._reported = {each: at for each, at in self._reported.items() if now - at < REPORT_SECONDS}
+        self._reported[name] = now
+        others = others | {each for each in conflict.writers if each not in ("", self.manager.name)}
+        by = ", ".join(sorted(others)) or "another client or operator of this name"
+        result.conflicts.append(
+            f"{name} is applied by {self.manager.name} and {verb} by {by} again and again; only one of them "
+            "may manage it"
+        )
+        logger.warning(
+            "controllers in conflict: an object is restored again and again",
+            extra={"object": name, "field_manager": self.manager.name, "other_field_managers": by},
+        )
 
     async def _informer(self, gvk: GroupVersionKind) -> Informer:
         kind: AnyKind = self._kinds[gvk]
@@ -293,8 +400,13 @@ class DesiredState:
 
     def _forget_deleted(self, gvk: GroupVersionKind) -> Callable[[ObjectChange], None]:
         def handler(change: ObjectChange) -> None:
-            if change.new is None:
-                self._applied.pop((gvk, change.key), None)
+            if change.new is not None:
+                return
+            self._kept.pop((gvk, change.key), None)
+            if self._applied.pop((gvk, change.key), None) is not None:
+                info = current_reconcile.get()  # set if a controller of this process deletes it
+                writer = f"controller {info.controller}" if info is not None else ""
+                self._count_write(f"{gvk.kind} {change.key}", writer)
 
         return handler
 
@@ -319,8 +431,9 @@ def apply_configuration(
     return intent
 
 
-def add_owner_reference(metadata: dict[str, Any], reference: dict[str, Any]) -> None:
+def add_owner_reference(metadata: dict[str, Any], owner: MetaObject | Unstructured) -> None:
     """Add an owner reference to the metadata of an object, or replace that of the same owner."""
+    reference = codec.to_plain(owner_reference(owner, controller=True, block_owner_deletion=True))
     others = [each for each in metadata.get("ownerReferences") or () if each["uid"] != reference["uid"]]
     metadata["ownerReferences"] = [*others, reference]
 
@@ -328,6 +441,30 @@ def add_owner_reference(metadata: dict[str, Any], reference: dict[str, Any]) -> 
 def _check_controller(gvk: GroupVersionKind, key: ObjectKey, current: OwnerReference, owner: Any) -> None:
     if current.uid != owner.metadata.uid:
         raise OwnerError(f"{gvk.kind} {key} is already controlled by {current.kind} {current.name}")
+
+
+def cached_members(
+    informer: Informer, gvk: GroupVersionKind, index: str, value: str, controller: str = ""
+) -> Iterator[SetMember]:
+    """Return the objects with an index value that are not being deleted; those of one controlling owner."""
+    for _, entry in list(informer.store.indexed(index, value)):
+        metadata = entry.header().metadata
+        current_owner = controller_of(_Header(metadata)) if controller else None
+        if metadata.deletion_timestamp is None and (
+            not controller or (current_owner is not None and current_owner.uid == controller)
+        ):
+            yield member_of(gvk, metadata)
+
+
+def gvk_of(obj: Any) -> GroupVersionKind:
+    """Return the kind of an object."""
+    kind: Any = kind_of(obj)
+    gvk: GroupVersionKind = getattr(kind, "gvk", kind)
+    return gvk
+
+
+def _manifest_gvk(manifest: Mapping[str, Any]) -> GroupVersionKind:
+    return GroupVersionKind.from_api_version(manifest["apiVersion"], manifest["kind"])
 
 
 class _Header:

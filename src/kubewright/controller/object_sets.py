@@ -20,15 +20,16 @@ starts with the first member of that kind.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from kubewright.api import codec
 from kubewright.api.apply_order import in_apply_order, phase_of
-from kubewright.api.gvk import GroupKind, GroupVersionKind
-from kubewright.api.meta import MetaObject, Preconditions
-from kubewright.api.owners import OwnerError, owner_reference
+from kubewright.api.errors import Conflict
+from kubewright.api.gvk import GroupVersionKind
+from kubewright.api.meta import MetaObject
+from kubewright.api.owners import OwnerError
 from kubewright.api.unstructured import Unstructured
 from kubewright.cache import Cache, by_label
 from kubewright.cache.indexes import label_index
@@ -36,30 +37,27 @@ from kubewright.cache.informer import Informer
 from kubewright.cache.kind_options import RESTRICTED_KINDS
 from kubewright.cache.store import ObjectChange, ObjectKey, labels_of
 from kubewright.client import Client
-from kubewright.client.applyset import CRD_TIMEOUT
 from kubewright.client.applyset_inventory import (
-    CRD,
     ID_LABEL,
-    KINDS_ANNOTATION,
-    NAMESPACES_ANNOTATION,
     PART_OF_LABEL,
-    TOOLING_ANNOTATION,
-    SetMember,
+    SET_MARK,
+    Inventory,
     apply_set_id,
     list_members,
 )
-from kubewright.client.decoding import kind_of
 from kubewright.client.kind_types import AnyKind, metadata_of
+from kubewright.client.membership import FieldManager, Mark, SetMember, remove_member
 from kubewright.client.patches import merge_patch
 from kubewright.client.readiness import Readiness, readiness_of
-from kubewright.client.wait import condition
 
 from .desired_state import (
     DesiredState,
     EnsureResult,
+    Wanted,
     add_owner_reference,
     apply_configuration,
-    check_object_list,
+    cached_members,
+    gvk_of,
 )
 from .request import Request
 from .sources import AddedKindsSource
@@ -74,34 +72,18 @@ class MemberReadiness(NamedTuple):
     readiness: Readiness
 
 
-@dataclass(frozen=True)
-class Inventory:
-    """Kinds and namespaces of the members of a set."""
+class _Parent(NamedTuple):
+    """The inventory of an owner as it was read or written last."""
 
-    kinds: frozenset[GroupKind] = frozenset()
-    namespaces: frozenset[str] = frozenset()
-    """Namespaces of members besides that of the owner."""
-
-    def __or__(self, other: Inventory) -> Inventory:
-        return Inventory(self.kinds | other.kinds, self.namespaces | other.namespaces)
+    resource_version: str | None
+    inventory: Inventory
+    is_labelled: bool
 
     @classmethod
-    def of(cls, owner: MetaObject | Unstructured) -> Inventory:
-        """Return the inventory that an owner has in its annotations."""
-        annotations = owner.metadata.annotations or {}
-        kinds, namespaces = (
-            [part for part in annotations.get(name, "").split(",") if part]
-            for name in (KINDS_ANNOTATION, NAMESPACES_ANNOTATION)
-        )
-        return cls(frozenset(GroupKind.parse(each) for each in kinds), frozenset(namespaces))
-
-    def annotations(self) -> dict[str, str | None]:
-        """Return the annotations of an owner; `None` removes one."""
-        return {
-            TOOLING_ANNOTATION: TOOLING,
-            KINDS_ANNOTATION: ",".join(sorted(str(each) for each in self.kinds)),
-            NAMESPACES_ANNOTATION: ",".join(sorted(self.namespaces)) or None,
-        }
+    def of(cls, owner: Any, set_id: str) -> _Parent:
+        metadata = owner.metadata
+        is_labelled = (metadata.labels or {}).get(ID_LABEL) == set_id
+        return cls(metadata.resource_version, Inventory.of(owner), is_labelled)
 
 
 class ObjectSets(DesiredState):
@@ -113,11 +95,14 @@ class ObjectSets(DesiredState):
     cluster = ""
     """Name of the cluster in a fleet, for the requests of `source`."""
 
-    def __init__(self, client: Client, cache: Cache, *, field_owner: str, force: bool = True) -> None:
+    def __init__(
+        self, client: Client, cache: Cache, *, field_owner: str | FieldManager, force: bool = True
+    ) -> None:
         super().__init__(client, cache, kinds=(), field_owner=field_owner, force=force)
         self.source: AddedKindsSource[Request] = AddedKindsSource(cache, self._owners_of)
         """Source of a controller: requests for the owners of changed members."""
         self._requests: dict[str, Request] = {}
+        self._parents: dict[str, _Parent] = {}
         self._desired: dict[str, list[tuple[GroupVersionKind, ObjectKey]]] = {}
 
     async def ensure(
@@ -132,47 +117,28 @@ class ObjectSets(DesiredState):
         After an error nothing is deleted. `adopt`: take over existing objects that are not part of a set and
         have no controlling owner; by default they raise an `AdoptionError`.
         """
-        check_object_list(objects)
-        set_id = self._register(owner)
+        self._register(owner)
+        return await super().ensure(owner, objects, adopt=adopt)
+
+    async def _manifests(
+        self, owner: Any, objects: Iterable[MetaObject | Unstructured | dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Return the objects in the order of their dependencies, after the inventory was extended."""
         manifests = [apply_configuration(each, gvk_of(each)) for each in objects]
         home = owner.metadata.namespace or ""
         target = Inventory(
-            frozenset(_manifest_gvk(each).group_kind for each in manifests),
+            frozenset(gvk_of(each).group_kind for each in manifests),
             frozenset(each["metadata"].get("namespace") or home for each in manifests) - {home},
         )
-        stored = Inventory.of(owner)
-        await self._store_inventory(owner, set_id, stored | target)
-        result = EnsureResult()
-        desired: dict[tuple[GroupKind, ObjectKey], GroupVersionKind] = {}
-        for manifest in in_apply_order(manifests):
-            gvk = _manifest_gvk(manifest)
-            intent, key = await self._member(dict(manifest), gvk, owner, set_id)
-            if (gvk.group_kind, key) in desired:
-                raise ValueError(f"{gvk.kind} {key} is in the list of desired objects twice")
-            desired[gvk.group_kind, key] = gvk
-            changed = await self._apply_member(owner, gvk, key, intent, adopt) is not None
-            (result.applied if changed else result.unchanged).append(f"{gvk.kind} {key}")
-        self._desired[set_id] = [(gvk, key) for (_, key), gvk in desired.items()]
-        namespaces = {home, *stored.namespaces, *target.namespaces} - {""}
-        for kind in sorted(stored.kinds | target.kinds):
-            await self._prune_members(kind, set_id, desired, namespaces, result)
-        await self._store_inventory(owner, set_id, target)
-        return result
+        await self._extend_inventory(owner, target)
+        return [dict(each) for each in in_apply_order(manifests)]
 
-    async def _apply_member(
-        self,
-        owner: MetaObject | Unstructured,
-        gvk: GroupVersionKind,
-        key: ObjectKey,
-        intent: dict[str, Any],
-        adopt: bool,
-    ) -> Any:
-        """Apply an object if needed; return the response, for a CRD after its kind is served."""
-        response = await self._apply_if_needed(owner, gvk, key, intent, adopt)
-        if response is not None and gvk.group_kind == CRD:
-            await self._client.wait(gvk, key.name, until=condition("Established"), timeout=CRD_TIMEOUT)
-            self._client.mapper.invalidate()
-        return response
+    async def _remove_others(self, owner: Any, wanted: Wanted, result: EnsureResult) -> list[SetMember]:
+        kept = await super()._remove_others(owner, wanted, result)
+        self._desired[self._id_of(owner)] = [(gvk, key) for (_, key), gvk in wanted.items()]
+        if not kept:  # other controllers have members too, or are applying them
+            await self._reduce_inventory(owner, inventory_of(wanted, owner))
+        return kept
 
     async def readiness(self, owner: MetaObject | Unstructured) -> list[MemberReadiness]:
         """Return the states of the objects that `ensure` applied last for this owner."""
@@ -191,26 +157,37 @@ class ObjectSets(DesiredState):
         Members that others depend on are deleted after these: call it again until nothing is returned.
         """
         set_id = self._register(owner)
-        inventory = Inventory.of(owner)
-        namespaces = {*inventory.namespaces, owner.metadata.namespace or ""} - {""}
-        phases: set[int] = set()
+        home, requested = owner.metadata.namespace or "", set[str]()
         while True:
             members = await list_members(
-                self._uncached, set_id, kinds=inventory.kinds, namespaces=sorted(namespaces)
+                self._uncached, set_id, Inventory.of(owner), home=home, managers=self.manager.names
             )
             if not members:
-                self._requests.pop(set_id, None)
-                self._desired.pop(set_id, None)
+                self._forget(set_id)
                 return []
-            last = max(_phase(each) for each in members)
-            current = [each for each in members if _phase(each) == last]
-            if last in phases:
-                for each in current:
+            last = self._last_members(members)
+            current = [each for each in last if each.uid not in requested]
+            if not current:
+                for each in last:
                     await self._informer(each.gvk)  # its deletion calls the controller
-                return [f"{each.gvk.kind} {ObjectKey(each.namespace, each.name)}" for each in current]
-            phases.add(last)
+                return [str(each) for each in last]
             for each in current:
-                await self._delete_member(each.gvk, ObjectKey(each.namespace, each.name), each.uid)
+                requested.add(each.uid)
+                self._applied.pop((each.gvk, ObjectKey(each.namespace, each.name)), None)
+                await remove_member(self._uncached, each, self.manager, SET_MARK)
+
+    def _last_members(self, members: Sequence[SetMember]) -> list[SetMember]:
+        """Return the members that are deleted before the others."""
+        last = max(_phase(each) for each in members)
+        return [each for each in members if _phase(each) == last]
+
+    def _forget(self, set_id: str) -> None:
+        self._requests.pop(set_id, None)
+        self._parents.pop(set_id, None)
+        self._desired.pop(set_id, None)
+
+    def _mark(self, owner: Any) -> Mark:
+        return SET_MARK
 
     def _id_of(self, owner: MetaObject | Unstructured) -> str:
         kind = gvk_of(owner).group_kind
@@ -221,6 +198,7 @@ class ObjectSets(DesiredState):
         self._requests[set_id] = Request(
             owner.metadata.namespace or "", owner.metadata.name or "", self.cluster
         )
+        self._parents[set_id] = _Parent.of(owner, set_id)
         return set_id
 
     def _owners_of(self, change: ObjectChange) -> Iterable[Request]:
@@ -231,26 +209,45 @@ class ObjectSets(DesiredState):
                 found[self._requests[set_id]] = None
         return found
 
-    async def _store_inventory(
-        self, owner: MetaObject | Unstructured, set_id: str, inventory: Inventory
-    ) -> None:
-        labels, annotations = owner.metadata.labels or {}, owner.metadata.annotations or {}
-        wanted = inventory.annotations()
-        if labels.get(ID_LABEL) == set_id and all(
-            annotations.get(name) == value for name, value in wanted.items()
-        ):
-            return
-        metadata = {"uid": owner.metadata.uid, "labels": {ID_LABEL: set_id}, "annotations": wanted}
-        await self._client.patch(owner, merge_patch({"metadata": metadata}))
+    async def _extend_inventory(self, owner: MetaObject | Unstructured, more: Inventory) -> None:
+        """Add kinds and namespaces to the inventory, before objects are applied."""
+        set_id = self._id_of(owner)
+        while True:
+            parent = self._parents[set_id]
+            if parent.is_labelled and parent.inventory | more == parent.inventory:
+                return
+            try:
+                await self._store_inventory(owner, parent.inventory | more)
+            except Conflict:  # another controller can have extended it, too
+                gvk, name = gvk_of(owner), owner.metadata.name or ""
+                live = await self._uncached.get(gvk, name, namespace=owner.metadata.namespace or None)
+                if live.metadata.uid != owner.metadata.uid:
+                    raise
+                self._parents[set_id] = _Parent.of(live, set_id)
+
+    async def _reduce_inventory(self, owner: MetaObject | Unstructured, target: Inventory) -> None:
+        """Remove kinds and namespaces without members, if the owner has not changed meanwhile."""
+        if self._parents[self._id_of(owner)].inventory != target:
+            with contextlib.suppress(Conflict):
+                await self._store_inventory(owner, target)
+
+    async def _store_inventory(self, owner: MetaObject | Unstructured, inventory: Inventory) -> None:
+        set_id = self._id_of(owner)
+        metadata = {
+            "uid": owner.metadata.uid,
+            "resourceVersion": self._parents[set_id].resource_version,
+            "labels": {ID_LABEL: set_id},
+            "annotations": inventory.annotations(TOOLING),
+        }
+        stored = await self._client.patch(owner, merge_patch({"metadata": metadata}))
+        self._parents[set_id] = _Parent.of(stored, set_id)
 
     async def _member(
-        self, manifest: dict[str, Any], gvk: GroupVersionKind, owner: MetaObject | Unstructured, set_id: str
+        self, owner: Any, manifest: dict[str, Any], gvk: GroupVersionKind
     ) -> tuple[dict[str, Any], ObjectKey]:
         """Return the object to apply, with the label of the set, a namespace and an owner reference."""
-        mapper = self._client.mapper
-        resource = mapper.find_cached(gvk) or await mapper.resource_for(gvk)
         metadata, home = manifest["metadata"], owner.metadata.namespace or ""
-        if not resource.namespaced:
+        if not await self._is_namespaced(gvk):
             metadata.pop("namespace", None)
         elif not metadata.get("namespace"):
             if not home:
@@ -259,10 +256,9 @@ class ObjectSets(DesiredState):
                     "set metadata.namespace"
                 )
             metadata["namespace"] = home
-        metadata["labels"] = {**(metadata.get("labels") or {}), PART_OF_LABEL: set_id}
+        metadata["labels"] = {**(metadata.get("labels") or {}), PART_OF_LABEL: self._id_of(owner)}
         if not home or metadata.get("namespace") == home:
-            reference = owner_reference(owner, controller=True, block_owner_deletion=True)
-            add_owner_reference(metadata, codec.to_plain(reference))
+            add_owner_reference(metadata, owner)
         return manifest, ObjectKey(metadata.get("namespace", ""), metadata["name"])
 
     async def _check_owner(
@@ -287,37 +283,27 @@ class ObjectSets(DesiredState):
             raise OwnerError(f"{gvk.kind} {key} already belongs to {belongs_to}")
         await super()._check_owner(owner, informer, gvk, key, adopt=adopt)
 
-    async def _prune_members(
-        self,
-        kind: GroupKind,
-        set_id: str,
-        desired: Mapping[tuple[GroupKind, ObjectKey], GroupVersionKind],
-        namespaces: Collection[str],
-        result: EnsureResult,
-    ) -> None:
-        gvk = next((each for each in desired.values() if each.group_kind == kind), None)
-        gvk = gvk or await self._served_version(kind)
-        if gvk is None:
-            return  # the CRD of this kind was deleted, and its objects with it
-        informer = await self._informer(gvk)
-        found = {key: entry.uid for key, entry in informer.store.indexed(label_index(PART_OF_LABEL), set_id)}
-        if informer.filtered or not all(informer.covers(each) for each in namespaces):
-            for member in await list_members(self._uncached, set_id, kinds=(kind,), namespaces=namespaces):
-                found[ObjectKey(member.namespace, member.name)] = member.uid
-        for key, uid in found.items():
-            if (kind, key) not in desired and await self._delete_member(gvk, key, uid):
-                result.deleted.append(f"{gvk.kind} {key}")
-
-    async def _served_version(self, kind: GroupKind) -> GroupVersionKind | None:
-        """Return the preferred version of a kind, or `None` if it is not served."""
-        versions = await self._client.mapper.versions_for(kind)
-        return kind.with_version(versions[0]) if versions else None
-
-    async def _delete_member(self, gvk: GroupVersionKind, key: ObjectKey, uid: str) -> bool:
-        """Delete an object unless it is deleted already, or another object has its name now."""
-        deleted = await self._delete_if_unchanged(gvk, key, Preconditions(uid=uid))
-        self._applied.pop((gvk, key), None)
-        return deleted
+    async def _members(self, owner: Any, wanted: Wanted) -> list[SetMember]:
+        """Return the objects with the label of the set, from the cache if it has all of them."""
+        found: list[SetMember] = []
+        set_id, home = self._id_of(owner), owner.metadata.namespace or ""
+        inventory = self._parents[set_id].inventory
+        versions = {gvk.group_kind: gvk for gvk in wanted.values()}
+        for kind in sorted(inventory.kinds):
+            gvk = versions.get(kind)
+            if gvk is None:
+                served = await self._client.mapper.versions_for(kind)
+                if not served:
+                    continue  # the CRD of this kind was deleted, and its objects with it
+                gvk = kind.with_version(served[0])
+            informer = await self._informer(gvk)
+            namespaces = {home, *inventory.namespaces} - {""}
+            if informer.filtered or not all(informer.covers(each) for each in namespaces):
+                part = Inventory(frozenset((kind,)), inventory.namespaces)
+                found += await list_members(self._uncached, set_id, part, home=home)
+            else:
+                found += cached_members(informer, gvk, label_index(PART_OF_LABEL), set_id)
+        return found
 
     async def _read(self, gvk: GroupVersionKind, key: ObjectKey) -> Unstructured | None:
         informer = await self._informer(gvk)
@@ -343,19 +329,14 @@ def _cached_kind(gvk: GroupVersionKind) -> AnyKind:
     return metadata_of(gvk) if gvk.group_kind in RESTRICTED_KINDS else gvk
 
 
-def gvk_of(obj: Any) -> GroupVersionKind:
-    """Return the kind of an object."""
-    kind: Any = kind_of(obj)
-    gvk: GroupVersionKind = getattr(kind, "gvk", kind)
-    return gvk
-
-
-def _manifest_gvk(manifest: Mapping[str, Any]) -> GroupVersionKind:
-    return GroupVersionKind.from_api_version(manifest["apiVersion"], manifest["kind"])
+def inventory_of(wanted: Wanted, owner: MetaObject | Unstructured) -> Inventory:
+    """Return the kinds of objects, and their namespaces besides that of the owner."""
+    namespaces = frozenset(key.namespace for _, key in wanted)
+    return Inventory(frozenset(kind for kind, _ in wanted), namespaces - {"", owner.metadata.namespace or ""})
 
 
 def _phase(member: SetMember) -> int:
     return phase_of(str(member.gvk.group_version), member.gvk.kind)
 
 
-__all__ = ["Inventory", "MemberReadiness", "ObjectSets", "gvk_of"]
+__all__ = ["MemberReadiness", "ObjectSets", "inventory_of"]

@@ -15,6 +15,7 @@
   server that are built from it
 - `fleet`: `Fleet`, functions for many clusters; `cluster_providers`: where clusters come from; `clusters`:
   `Clusters`, the connected ones; `fleet_runtime`, `fleet_metrics`: a manager for each cluster
+- `field_managers`: the names under which functions apply objects
 - `context`: `Context`; `sync_context`: `SyncContext` for plain functions; `unawaited`: calls without await;
   `object_memories`: `ctx.memory`
 - `change_handlers`: handlers for changes with old and new state; `failure_events`: events about errors

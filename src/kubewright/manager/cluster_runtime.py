@@ -31,6 +31,7 @@ from .clusters import Clusters
 from .context import Context, ObjectLogger
 from .events import EventRecorder
 from .failure_events import FailureEvents
+from .field_managers import field_manager
 from .injection import InjectedFunction, describe
 from .manager import Manager
 from .object_memories import ObjectMemories
@@ -77,7 +78,7 @@ class ClusterRuntime:
         """Controllers whose reconcilers have a parameter of type `Clusters`."""
         self._cluster = manager.cluster_name
         self._memories = ObjectMemories()
-        self._desired: dict[ObjectKind, DesiredState] = {}
+        self._desired: dict[int, DesiredState] = {}
         self._object_sets: dict[ObjectKind, ObjectSets] = {}
         self._sync_client: SyncCachedClient | None = None
         self._failure_events = FailureEvents(recorder) if failure_events else None
@@ -128,7 +129,7 @@ class ClusterRuntime:
             cache=cache,
             recorder=self.recorder,
             log=log,
-            desired=self._desired_state(kind),
+            desired=self._desired_state(call, kind),
             find_memory=functools.partial(self._memories.get, kind, request, obj.metadata.uid),
             causes=info.causes if info is not None else (),
         )
@@ -159,35 +160,54 @@ class ClusterRuntime:
             return await call(values)
         return await self._failure_events.watch(obj, functools.partial(call, values))
 
-    def _desired_state(self, kind: ObjectKind) -> DesiredState:
-        found = self._desired.get(kind)
-        if found is None and (kind in self.functions.rendered or kind in self.functions.composed):
-            found = self._desired[kind] = self.object_sets(kind)
+    def _desired_state(self, call: InjectedFunction, kind: ObjectKind) -> DesiredState:
+        found = self._desired.get(id(call))
         if found is None:
-            owned = [
-                each
-                for handler in self.functions.reconcilers
-                if handler.kind == kind
-                for each in handler.owns
-            ]
-            found = self._desired[kind] = DesiredState(
-                self.manager.client,
-                self.manager.cache,
-                kinds=tuple(dict.fromkeys(owned)),
-                field_owner=self.functions.name,
-            )
+            handler = self._writer(call, kind)
+            found = self._desired.get(id(handler.call))
+            if found is None and self._applies_sets(handler):
+                found = self.object_sets(kind)
+            if found is None:
+                reconcilers = (each for each in self.functions.reconcilers if each.kind == kind)
+                found = DesiredState(
+                    self.manager.client,
+                    self.manager.cache,
+                    kinds=tuple(dict.fromkeys(owned for each in reconcilers for owned in each.owns)),
+                    field_owner=field_manager(self.functions, handler),
+                )
+            self._desired[id(call)] = self._desired[id(handler.call)] = found
         return found
+
+    def _writer(self, call: InjectedFunction, kind: ObjectKind) -> ObjectHandler:
+        """Return the function whose objects a function applies: a finalizer has those of its reconciler."""
+        functions = self.functions
+        every = (*functions.reconcilers, *functions.timers, *functions.daemons)
+        found = [each for each in every if each.call is call]
+        first = [each for each in functions.reconcilers if each.kind == kind]
+        return (*found, *first, *(each for each in (functions.finalizers.get(kind),) if each))[0]
+
+    def _applies_sets(self, handler: ObjectHandler) -> bool:
+        """Whether a reconciler applies the objects of templates or of a composition."""
+        rendered = self.functions.rendered.get(handler.kind)
+        composed = self.functions.composed.get(handler.kind)
+        return (rendered is not None and handler.function == rendered.reconcile) or (
+            composed is not None and handler.call is composed
+        )
 
     def object_sets(self, kind: ObjectKind) -> ObjectSets:
         """Return the object sets of a kind with templates or a composition."""
         found = self._object_sets.get(kind)
         if found is None:
-            client, cache, name = self.manager.client, self.manager.cache, self.functions.name
+            client, cache = self.manager.client, self.manager.cache
+            handler = next(
+                each for each in self.functions.reconcilers if each.kind == kind and self._applies_sets(each)
+            )
+            manager = field_manager(self.functions, handler)
             composed = self.functions.composed.get(kind)
             found = (
-                composed.sets(client, cache, name)
+                composed.sets(client, cache, manager)
                 if composed is not None
-                else ObjectSets(client, cache, field_owner=name)
+                else ObjectSets(client, cache, field_owner=manager)
             )
             found.cluster = self._cluster
             self._object_sets[kind] = found
@@ -324,8 +344,7 @@ def _add_controller(
         )
     rendered = runtime.functions.rendered.get(handler.kind)
     composed = runtime.functions.composed.get(handler.kind)
-    is_set = rendered is not None and handler.function == rendered.reconcile
-    if is_set or (composed is not None and handler.call is composed):
+    if runtime._applies_sets(handler):
         builder.source(runtime.object_sets(handler.kind).source)
     elif (rendered is not None or composed is not None) and handler.owns:
         origin = "templates" if rendered is not None else "a composition"

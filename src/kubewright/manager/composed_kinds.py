@@ -17,6 +17,7 @@ from kubewright.api.owners import OwnerError
 from kubewright.api.scheme import Scheme
 from kubewright.cache import Cache
 from kubewright.client import Client
+from kubewright.client.membership import FieldManager
 from kubewright.composition.graph import Graph, GraphError
 from kubewright.composition.graph_sets import GraphResult, GraphSets
 from kubewright.composition.status import ComposedObject
@@ -48,7 +49,7 @@ class ComposedKind(InjectedFunction):
         self._compose = function
         self._owns, self._reads = tuple(owns), tuple(reads)
 
-    def sets(self, client: Client, cache: Cache, field_owner: str) -> GraphSets:
+    def sets(self, client: Client, cache: Cache, field_owner: FieldManager) -> GraphSets:
         """Return what applies the graphs of all objects of the kind."""
         return GraphSets(client, cache, owns=self._owns, reads=self._reads, field_owner=field_owner)
 
@@ -80,6 +81,7 @@ class ComposedKind(InjectedFunction):
             await report(ctx, SetState("ComposeFailed", _describe(error), is_degraded=True), generation)
             raise
         record_changes(ctx, result.changes.applied, result.changes.deleted)
+        ctx.report_conflicts(result.changes)
         for function, parameters in graph.status_functions:
             arguments = graph.status_arguments(parameters, result.observed)
             if arguments is not None:

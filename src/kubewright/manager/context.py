@@ -18,6 +18,7 @@ from kubewright.api.meta import Condition, MetaObject
 from kubewright.api.owners import OwnerError, set_controller_reference
 from kubewright.api.unstructured import Unstructured
 from kubewright.cache import Cache, CachedClient
+from kubewright.client.membership import owner_mark, take_over
 from kubewright.client.patches import has_changes
 from kubewright.controller.causes import Causes
 from kubewright.controller.desired_state import DesiredState, EnsureResult
@@ -31,6 +32,8 @@ ChildT = TypeVar("ChildT", bound=MetaObject)
 
 OWNERSHIP_CONFLICT = "OwnershipConflict"
 """Event reason and condition type for a child that exists and is not owned by the object."""
+CONTROLLER_CONFLICT = "ControllerConflict"
+"""Event reason for a child that another controller changes or deletes again and again."""
 
 
 class ObjectLogger(logging.LoggerAdapter[logging.Logger]):
@@ -87,10 +90,12 @@ class Context(BaseContext[T], Generic[T]):
     async def ensure(
         self, children: Iterable[MetaObject | Unstructured | dict[str, Any]], *, adopt: bool = False
     ) -> EnsureResult:
-        """Apply these children, owned by the object, and delete others of the owned kinds that it controls.
+        """Apply these children, owned by the object, and delete others that this function has applied.
 
         Uses server-side apply, only for children that differ from the cache. Returns what was applied,
-        unchanged and deleted.
+        unchanged and deleted. Deleted are objects of the owned kinds that the object controls, and that have
+        the field manager of this function (`ctx.desired.manager`). A child that another controller changes or
+        deletes again and again is recorded as an event.
 
         Raises `AdoptionError` for an existing child without an owner that this operator did not apply, unless
         `adopt`, and `OwnerError` for one that another owner controls. Both are also recorded as an event and,
@@ -106,6 +111,7 @@ class Context(BaseContext[T], Generic[T]):
                 )
             )
             raise
+        self.report_conflicts(result)
         if is_condition_true(_status_with_conditions(self.object), OWNERSHIP_CONFLICT):
             await self._report_conflict(
                 Condition(
@@ -113,6 +119,11 @@ class Context(BaseContext[T], Generic[T]):
                 )
             )
         return result
+
+    def report_conflicts(self, result: EnsureResult) -> None:
+        """Record an event for each child that other writers change or delete again and again."""
+        for each in result.conflicts:
+            self.event("Warning", CONTROLLER_CONFLICT, each)
 
     async def _report_conflict(self, condition: Condition) -> None:
         """Set a condition on the server and in the object, without other changes of the object."""
@@ -135,7 +146,10 @@ class Context(BaseContext[T], Generic[T]):
     @recorded
     async def apply(self, child: ChildT, *, force: bool = True) -> ChildT:
         """Apply a child, owned by the object (server-side apply)."""
-        return await self.client.apply(self.own(child), force=force)
+        manager = self.desired.manager
+        applied = await self.client.apply(self.own(child), force=force, field_owner=manager.name)
+        await take_over(self.client, applied, manager, owner_mark(self.object.metadata.uid))
+        return applied
 
     @recorded
     async def update_status(self) -> None:

@@ -52,6 +52,7 @@ class Fleet(ObjectFunctions):
             scheme=operator.scheme,
             services=operator.services,
         )
+        self.former_field_managers = operator.former_field_managers
         self.provider = provider
         self.local = local
         """Whether the functions also run in the cluster of the operator."""

@@ -63,6 +63,8 @@ class ObjectFunctions:
         self.settings = settings
         self.scheme = scheme
         self.services = services
+        self.former_field_managers: Sequence[str] = ()
+        """Names that functions applied objects under before they or the operator were renamed."""
         self.reconcilers: list[ObjectHandler] = []
         self.watchers: list[WatchedKind] = []
         self.finalizers: dict[ObjectKind, ObjectHandler] = {}

@@ -70,9 +70,14 @@ class Operator(ObjectFunctions):
         namespaces: Sequence[str] | None = None,
         resync: float = RESYNC_SECONDS,
         scheme: Scheme | None = None,
+        former_field_managers: Sequence[str] = (),
     ) -> None:
         """`namespaces`: watch only these. `resync`: seconds within which every object is reconciled again,
-        changed or not; 0: never.
+        changed or not; 0: never. `former_field_managers`: names under which this operator applied objects
+        before it was renamed.
+
+        Functions apply objects as `<operator>`, or as `<operator>/<name>` if they have a name. `ensure` takes
+        over and deletes what was applied under a former name as well.
         """
         super().__init__(
             name,
@@ -80,6 +85,7 @@ class Operator(ObjectFunctions):
             scheme=scheme if scheme is not None else Scheme(),
             services=Services(),
         )
+        self.former_field_managers = as_sequence("former_field_managers", former_field_managers)
         self.probes = Probes()
         """Health and readiness checks; add your own."""
         self.defaults: dict[type[MetaObject], AdmissionFunction] = {}
