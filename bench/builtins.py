@@ -8,7 +8,7 @@ import sys
 
 from bench import Benchmark
 from kubewright.api import builtin_resources
-from kubewright.api.apps.v1 import Deployment
+from kubewright.api.apps.v1 import Deployment, DeploymentList
 from kubewright.api.codec import decode, encode, from_plain, to_plain
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.apiserver.encoding.protobuf import ProtobufCodec
@@ -126,6 +126,8 @@ def benchmarks() -> list[Benchmark]:
     gvk = GroupVersionKind("apps", "v1", "Deployment")
     protobuf = ProtobufCodec(builtin_resources.wire_messages(), builtin_resources.message_name)
     body = protobuf.encode(PLAIN)
+    items = {"apiVersion": "apps/v1", "kind": "DeploymentList", "metadata": {}, "items": [PLAIN] * 100}
+    raw_list, list_body = encode(items), protobuf.encode(items)
     size = f"{len(raw) / 1000:.1f} KB Deployment"
     return [
         Benchmark(name=f"decode a {size}", target_us=15, run=lambda: decode(raw, Deployment)),
@@ -134,6 +136,11 @@ def benchmarks() -> list[Benchmark]:
         Benchmark(name="the same from plain data", run=lambda: from_plain(PLAIN, Deployment)),
         Benchmark(name="the same from protobuf to plain data", run=lambda: protobuf.decode(body)),
         Benchmark(name="the same from plain data to protobuf", run=lambda: protobuf.encode(PLAIN)),
+        Benchmark(name="a list of 100 from JSON to classes", run=lambda: decode(raw_list, DeploymentList)),
+        Benchmark(
+            name="the same list from protobuf to classes",
+            run=lambda: from_plain(protobuf.decode(list_body), DeploymentList),
+        ),
         Benchmark(
             name="the same through the typed codec", run=lambda: builtin_resources.as_typed(gvk, PLAIN)
         ),
