@@ -334,3 +334,21 @@ def test_very_short_delays_on_uvloop():
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         assert runner.run(scenario()) == set(range(50))
+
+
+def test_two_queues_with_the_same_name_do_not_share_their_state():
+    """Two managers in one process, or one that is started while another stops."""
+
+    async def scenario():
+        first = WorkQueue("same-name", metrics=queue_metrics("same-name"))
+        first.add("a", priority=-100)
+        second = WorkQueue("same-name", metrics=queue_metrics("same-name"))
+        second.add("b")
+        assert (len(first), len(second)) == (1, 1)
+        assert (await first.get()).key == "a"
+        second.shut_down()
+        first.add("c", priority=5)
+        assert (await first.get()).key == "c"
+        return len(first), first.metrics.adds
+
+    assert fake_time(scenario()) == (0, 3)

@@ -102,11 +102,15 @@ class WorkQueue(Generic[K]):
         """No more keys are returned."""
         self._idle: asyncio.Future[None] | None = None
         self._idle_waiter: asyncio.Future[None] | None = None
+        self._depths: dict[int, int] = {}
+        """Ready keys by priority."""
+        # Metrics of one name can have several queues, in one process; the last one is reported.
+        self.metrics.depths = self._depths
         self.metrics.running = _ages_of(weakref.ref(self))
 
     def __len__(self) -> int:
         """Number of ready keys, without those that a worker is processing."""
-        return sum(self.metrics.depths.values())
+        return sum(self._depths.values())
 
     @property
     def is_idle(self) -> bool:
@@ -189,7 +193,7 @@ class WorkQueue(Generic[K]):
         if item.ready_at:
             self._waiting_count -= 1
         elif unlocked:
-            self.metrics.depths[item.priority] -= 1
+            self._depths[item.priority] -= 1
         if sooner:
             item.ready_at = ready_at
             item.added_at = now
@@ -253,7 +257,7 @@ class WorkQueue(Generic[K]):
         self._ended = True
         self._items.clear()
         self._ready.clear()
-        self.metrics.depths.clear()
+        self._depths.clear()
         self._wake_all()
         self._check_idle()
         self._report_idle()
@@ -293,7 +297,7 @@ class WorkQueue(Generic[K]):
     def _make_ready(self, item: _Entry[K]) -> None:
         priority = item.priority
         heapq.heappush(self._ready, (item.rank, item.sequence, item))
-        depths = self.metrics.depths
+        depths = self._depths
         depths[priority] = depths.get(priority, 0) + 1
         if len(self._ready) > 2 * len(self._items) + 64:
             self._ready = [entry for entry in self._ready if self._is_current(entry[2], entry[1])]
@@ -360,7 +364,7 @@ class WorkQueue(Generic[K]):
         now = self._now()
         self._locked[key] = now
         metrics = self.metrics
-        metrics.depths[priority] -= 1
+        self._depths[priority] -= 1
         waited = now - item.added_at
         metrics.waited.observe(waited)
         return QueueItem(key, priority, item.causes, waited)

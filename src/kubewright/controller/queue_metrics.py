@@ -1,8 +1,8 @@
 """Metrics of work queues, with the names of client-go.
 
 A queue counts in a `QueueMetrics` of plain numbers. `queue_metrics(name)` returns one that is collected under
-its name; a second queue with the same name continues the counters of the first. Ages of work in progress are
-computed when metrics are collected.
+its name; a second queue with the same name continues the counters of the first, and reports its own keys.
+Ages of work in progress are computed when metrics are collected.
 """
 
 from __future__ import annotations
@@ -49,8 +49,6 @@ def queue_metrics(name: str) -> QueueMetrics:
         if not _queues:
             register_queue_metrics()
         metrics = _queues[name] = QueueMetrics()
-    metrics.depths.clear()
-    metrics.running = _no_work
     return metrics
 
 
