@@ -36,6 +36,7 @@ COMMANDS: Final[dict[str, str]] = {
     "edit": "Change the settings of a project.",
     "init": "Create a project.",
     "manifests": "Generate CRDs, RBAC roles, webhook configurations and the deployment.",
+    "migrate-storage": "Store all objects of CRDs in their storage version.",
     "restore": "Restore a backup to a store.",
     "run": "Run an operator or an API server.",
     "undeploy": "Remove the operator from a cluster.",

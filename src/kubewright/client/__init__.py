@@ -18,6 +18,7 @@ Packages and modules, lowest first:
 - `protocols`: `Reader` and `Writer`, to write code against; `arguments`: keyword arguments of the verbs
 - `applyset`: sets of objects that are applied, pruned and deleted together; `applyset_inventory`,
   `readiness`; `membership`: which field managers applied an object, and may delete it
+- `storage_migration`: storing the objects of a CRD in its storage version
 - `credential_plugin`: programs that give kubectl credentials (exec plug-ins)
 - `kubectl_plugin`: commands of kubectl, with its options, tables and completion
 - `kind_types`, `selectors`, `patches`, `wait`, `manifest_files`, `decoding`, `backoff`, `errors`

@@ -64,6 +64,9 @@ from .rest.rest_client import Tracer as Tracer
 from .rest.retry_policy import RetryPolicy as RetryPolicy
 from .selectors import Fields as Fields
 from .selectors import Labels as Labels
+from .storage_migration import StorageMigration as StorageMigration
+from .storage_migration import StorageMigrationError as StorageMigrationError
+from .storage_migration import migrate_storage as migrate_storage
 from .streams.exec import ExecCommand as ExecCommand
 from .streams.exec import ExecError as ExecError
 from .streams.exec import ExecResult as ExecResult
