@@ -86,6 +86,7 @@ def test_objects(project: ShopProject) -> None:
     )
     container = objects["Deployment", "shop-apiserver"]["spec"]["template"]["spec"]["containers"][0]
     assert container["command"] == ["kubewright", "run", f"{project.module}:app"]
+    assert container["lifecycle"] == {"preStop": {"sleep": {"seconds": 5}}}
     assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "https", "scheme": "HTTPS"}
     assert (project.directory / "config/samples/kitchen_v1_dish.yaml").exists()
 

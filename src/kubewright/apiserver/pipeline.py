@@ -17,6 +17,7 @@ from kubewright.api.errors import (
     APIError,
     BadRequest,
     InternalError,
+    ServiceUnavailable,
     Timeout,
     Unauthorized,
 )
@@ -39,6 +40,7 @@ logger = logging.getLogger("kubewright.apiserver")
 
 _MUTATING = frozenset(("create", "update", "patch", "delete", "deletecollection"))
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_SHUTTING_DOWN = "the server is shutting down"
 _MAX_WARNINGS = 4096
 """Characters of all warnings above which each is cut to 256."""
 
@@ -137,6 +139,8 @@ class RequestPipeline:
         """Run the stages within the request timeout; respond to errors with a Status."""
         error: APIError
         try:
+            if self._server.stopped:
+                raise ServiceUnavailable(_SHUTTING_DOWN)
             if self._router.is_long_running(info):
                 return await self._authenticate_and_dispatch(request, info)
             async with asyncio.timeout(self._timeout(request)) as limit:
@@ -149,7 +153,10 @@ class RequestPipeline:
         except RequestTooLarge as raised:
             error = APIError(str(raised), code=500)
         except StorageError as raised:
-            error = InternalError(f"Internal error occurred: {raised}")
+            if self._server.stopped:
+                error = ServiceUnavailable(_SHUTTING_DOWN)
+            else:
+                error = InternalError(f"Internal error occurred: {raised}")
         except RecursionError:
             error = BadRequest("the object is nested too deeply")
         except Exception as raised:

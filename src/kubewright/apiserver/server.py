@@ -128,6 +128,8 @@ class APIServer:
         self.draining = False
         """Whether `/readyz` fails because the server will stop soon; requests are served as before."""
         self.stopping = False
+        self.stopped = False
+        """Whether the storage is or will be closed; requests are rejected with 503."""
         self._resources: dict[tuple[str, str], ResourceStore] = {}
         self.router = Router(self)
         self.pipeline = RequestPipeline(self)
@@ -240,6 +242,7 @@ class APIServer:
     async def start(self) -> None:
         """Open the storage and start to watch it."""
         await self.storage.open()
+        self.stopped = False
         await self.dispatcher.start()
         self.health.add("ping", lambda: None)
         self.health.add("etcd", self._check_storage)
@@ -271,6 +274,7 @@ class APIServer:
                 "requests did not finish before shutdown",
                 extra={"requests": self.pipeline.active, "grace_seconds": grace},
             )
+        self.stopped = True
         if self.auditor is not None:
             await self.auditor.stop()
         if self.tracer is not None:

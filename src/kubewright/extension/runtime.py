@@ -230,8 +230,11 @@ async def run_app(app: APIServerApp, client: Client | None, stop: asyncio.Event 
     cluster = client if client is not None else Client.connect()
     try:
         with stopping_on_signals(stopped):
-            async with serve_app(app, cluster):
+            async with serve_app(app, cluster) as running:
                 await stopped.wait()
+                if app.settings.shutdown_delay > 0:
+                    running.server.draining = True
+                    await asyncio.sleep(app.settings.shutdown_delay)
     finally:
         if own_client:
             await cluster.aclose()

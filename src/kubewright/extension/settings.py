@@ -42,6 +42,9 @@ class APIServerSettings:
     """Name of the Secret with managed certificates; by default `<service>-certificates`."""
     register: bool = False
     """Create the APIServices at start also outside of development, instead of through manifests."""
+    shutdown_delay: float = 0.0
+    """Seconds for which requests are served after SIGTERM, while `/readyz` fails, so that clients choose
+    another replica. The Deployment of `kubewright manifests` has a preStop hook for this instead."""
     group_priority: int = 1000
     """`groupPriorityMinimum` of the APIServices."""
     max_requests_in_flight: int = 400

@@ -40,6 +40,7 @@ PORT: Final = 8443
 """Port of the container; the default of `APIServerSettings`."""
 CERTIFICATES: Final = "/certificates/apiserver"
 STORAGE: Final = "KUBEWRIGHT_STORAGE"
+_PRE_STOP_SECONDS: Final = 5
 _SHARED: Final = ("etcd:", "postgresql:", "postgres:")
 """Storages of several replicas."""
 
@@ -255,6 +256,8 @@ def _pod(
         container["env"] = environment
     container |= {
         "ports": [{"name": "https", "containerPort": PORT}],
+        # Requests are served until no proxy forwards them to this pod any more.
+        "lifecycle": {"preStop": {"sleep": {"seconds": _PRE_STOP_SECONDS}}},
         "livenessProbe": http_probe("/livez", "https", delay=15, period=20, scheme="HTTPS"),
         "readinessProbe": http_probe("/readyz", "https", delay=2, period=10, scheme="HTTPS"),
         **container_limits(),
