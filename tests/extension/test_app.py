@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kubewright import Client, ObjectMeta
+from kubewright import APIServerApp, Client, ObjectMeta
 from kubewright.api.apiregistration.v1 import APIService
 from kubewright.api.core.v1 import ConfigMap, Service
 from kubewright.api.errors import Forbidden, Invalid, NotFound
@@ -20,12 +20,14 @@ from kubewright.testing import RunningApp, TestServer, run_app, start_test_serve
 
 from .ovens import (
     GROUP,
+    Oven,
     OvenSpecV1,
     OvenSpecV1Alpha1,
     OvenV1,
     OvenV1Alpha1,
     Plate,
     Spec,
+    converter,
     kitchen,
 )
 
@@ -197,3 +199,20 @@ def test_errors_of_declarations() -> None:
 
         @app.admit(Plate)
         def other(number: int) -> None: ...
+
+
+def test_a_converter_adds_its_versions_before_or_after_add() -> None:
+    for order in (("add", "convert"), ("convert", "add")):
+        app = APIServerApp("ovens")
+        for step in order:
+            if step == "add":
+                app.add(Oven)
+            else:
+                app.convert(converter)
+        (built,) = app.build({})
+        assert {each.name for each in built.versions} == {"v1", "v1alpha1", "v2"}
+        assert app.kinds == converter.types
+    app = APIServerApp("ovens")
+    app.convert(converter)
+    with pytest.raises(ValueError, match=r"Oven has a converter and is not served; add it: app.add\(Oven\)"):
+        app.build({})

@@ -262,14 +262,31 @@ def test_kinds_of_an_api_server_have_no_crd_and_no_webhooks(project: Path) -> No
             "a CRD cannot serve it",
         ),
         (lambda: create_apiserver(project, SHOP), "already exists"),
-        (
-            lambda: create_apiserver(project, Resource(group="store", version="v2", kind="Shop")),
-            "pass both classes to app.add",
-        ),
     ):
         with pytest.raises(ScaffoldError, match=message):
             call()
     assert texts(project) == before
+
+
+def test_a_further_version_of_an_api_server(project: Path) -> None:
+    create_apiserver(project, SHOP)
+    changes = create_apiserver(project, Resource(group="store", version="v2", kind="Shop"))
+    assert changes.created == [
+        "src/shop/shop_v2.py",
+        "src/shop/shop_conversion.py",
+        "tests/test_shop_conversion.py",
+    ]
+    text = (project / "src/shop/shop_v2.py").read_text()
+    assert 'version="v2"' in text
+    assert "hub" not in text
+    assert "WebhookConversion" not in text
+    assert "app.convert(Converter(shop_v1.Shop))" in (project / "src/shop/shop_conversion.py").read_text()
+
+
+def test_a_crd_cannot_be_served_by_an_api_server_too(project: Path) -> None:
+    create_api(project, SHOP)
+    with pytest.raises(ScaffoldError, match="Shop has a CRD in the project"):
+        create_apiserver(project, Resource(group="store", version="v2", kind="Shop"))
 
 
 def test_a_project_for_a_kubectl_plugin(tmp_path: Path) -> None:

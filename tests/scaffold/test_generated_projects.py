@@ -165,9 +165,10 @@ def add_templates(directory: Path) -> None:
 
 
 def add_api_server(directory: Path) -> None:
-    """A project with an API server for two kinds of two groups, and an operator for a third kind."""
+    """A project with an API server for two kinds, one in two versions, and an operator for a third kind."""
     init_project(directory, ProjectInputs(name="pizzeria"))
     create_apiserver(directory, Resource(group="menu", version="v1", kind="Pizza"))
+    create_apiserver(directory, Resource(group="menu", version="v2", kind="Pizza"))
     edit_project(directory, {"multigroup": True})
     create_apiserver(directory, Resource(group="stock", version="v1beta1", kind="App", scope="Cluster"))
     create_api(directory, Resource(group="staff", version="v1", kind="Cook"))

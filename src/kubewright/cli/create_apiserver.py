@@ -21,7 +21,8 @@ from .project_changes import find_project, generate_manifests, output_option, pr
 def create_apiserver_command(generates: bool, output: str, **options: Any) -> None:
     """Add a kind with its own storage, served by an aggregated API server instead of a CRD.
 
-    The first one creates the API server; further ones are added to it.
+    The first one creates the API server; further ones are added to it. Another version of a kind starts as a
+    copy of the first one, which is stored, with a conversion between them.
 
     \b
     Example:

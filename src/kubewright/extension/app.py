@@ -77,7 +77,7 @@ _OPERATIONS = (*_WRITES, "delete")
 class DeclaredResource:
     """The versions of a kind, and the functions for them."""
 
-    kinds: tuple[type[MetaObject], ...]
+    added: tuple[type[MetaObject], ...]
     hub: type[MetaObject] | None
     storage: type[MetaObject] | None
     strategy: Strategy | None
@@ -89,9 +89,15 @@ class DeclaredResource:
     converter: Converter | None = None
 
     @property
+    def kinds(self) -> tuple[type[MetaObject], ...]:
+        """The classes of all versions: those that were added, and those of the converter."""
+        spokes = self.converter.types if self.converter is not None else ()
+        return (*self.added, *(each for each in spokes if each not in self.added))
+
+    @property
     def group_kind(self) -> GroupKind:
         """Group and kind."""
-        return resource_info(self.kinds[0]).gvk.group_kind
+        return resource_info(self.added[0]).gvk.group_kind
 
 
 class APIServerApp:
@@ -108,6 +114,8 @@ class APIServerApp:
         self.configurations: list[Callable[[APIServer], object]] = []
         self._reads: dict[type[MetaObject], None] = {}
         self._permissions: list[Rbac] = []
+        self._converters: dict[GroupKind, Converter] = {}
+        """Converters of kinds that are not added yet."""
 
     def import_modules(self, package: str) -> None:
         """Import a package with its submodules, so that their resources and functions are declared.
@@ -145,6 +153,8 @@ class APIServerApp:
                 f"{declared.group_kind} was already added; pass all of its versions to one add()"
             )
         self.resources[declared.group_kind] = declared
+        if declared.group_kind in self._converters:
+            self.convert(self._converters.pop(declared.group_kind))
 
     def add_custom_metrics(self, source: CustomMetrics) -> None:
         """Serve custom.metrics.k8s.io: metrics of objects of the cluster, for autoscaling."""
@@ -164,12 +174,17 @@ class APIServerApp:
         self.metric_apis.append(api)
 
     def convert(self, converter: Converter) -> Converter:
-        """Convert between the versions of a kind with a `Converter`, instead of methods of the classes."""
-        declared = self._declared(converter.hub)
-        missing = [each.__name__ for each in declared.kinds if each not in converter.types]
-        if missing:
-            raise ValueError(f"the converter of {converter.kind} has no conversion of {', '.join(missing)}")
-        declared.converter, declared.hub = converter, converter.hub
+        """Convert between the versions of a kind with a `Converter`, instead of methods of the classes.
+
+        All versions of the converter are served, also those that `add` does not name.
+        """
+        check_kind(converter.hub)
+        group_kind = resource_info(converter.hub).gvk.group_kind
+        declared = self.resources.get(group_kind)
+        if declared is None:
+            self._converters[group_kind] = converter  # the module with add() is imported later
+        else:
+            declared.converter, declared.hub = converter, converter.hub
         return converter
 
     def _declared(self, kind: type[MetaObject]) -> DeclaredResource:
@@ -380,6 +395,9 @@ class APIServerApp:
         """Return the resources for an `APIServer`; `values` are the arguments of functions by name."""
         from .resources import build_resource
 
+        for converter in self._converters.values():
+            name = converter.hub.__name__
+            raise ValueError(f"{name} has a converter and is not served; add it: app.add({name})")
         return [build_resource(each, values) for each in self.resources.values()]
 
     @property

@@ -42,6 +42,11 @@ def build_resource(declared: DeclaredResource, values: Mapping[str, Any]) -> Res
     schemas: dict[str, Node | None] = {}
     converter = None
     if declared.converter is not None:
+        missing = [each.__name__ for each in declared.added if each not in declared.converter.types]
+        if missing:
+            raise ValueError(
+                f"the converter of {declared.converter.kind} has no conversion of {', '.join(missing)}"
+            )
         converter = ConverterAdapter(declared.converter, schemas)
     resource = resource_of(
         *declared.kinds,

@@ -109,10 +109,11 @@ class ObjectFunctions:
         """Call the function when an object of `kind`, or an object that it owns, changes.
 
         `watches` pairs other kinds with a function from their objects to requests, as the decorator `watches`
-        does. `resync`: seconds within which the function is called again for every object, changed or not;
-        0: never, `None`: the period of the operator. The other options are those of
-        `ControllerBuilder.with_options`. The function is not called for objects that are being deleted; see
-        `finalize`.
+        does. `name` is that of the controller in logs and metrics, by default the kind in lower case; another
+        reconciler of the same kind needs another one. `resync`: seconds within which the function is called
+        again for every object, changed or not; 0: never, `None`: the period of the operator. The other
+        options are those of `ControllerBuilder.with_options`. The function is not called for objects that
+        are being deleted; see `finalize`.
         """
         check_object_kind(kind)
         owned, tests = as_sequence("owns", owns), check_predicates(predicates)

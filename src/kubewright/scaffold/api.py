@@ -35,20 +35,7 @@ def create_api(directory: Path, resource: Resource) -> Changes:
             f"{resource.kind} is served by an API server of the project; a CRD cannot serve it as well"
         )
     if versions:
-        resource = replace(
-            resource,
-            storage=False,
-            controller=False,
-            image="",
-            renderer="",
-            plural=versions[0].plural,
-            scope=versions[0].scope,
-        )
-        _add_version(writer, versions[0], resource)
-        lock.put(resource)
-        spokes = lock.versions_of(resource)[1:]
-        for path, text in render_conversion(project, versions[0], spokes).items():
-            writer.extend(path, text, "conversion")
+        resource = add_version(writer, versions[0], resource)
         if not versions[0].controller:
             writer.changes.warnings.append(f"no controller reconciles {resource.kind}")
     else:
@@ -112,17 +99,33 @@ def check_resource(lock: ScaffoldLock, resource: Resource) -> None:
         )
 
 
-def _add_version(writer: FileWriter, hub: Resource, resource: Resource) -> None:
-    project = writer.lock.project
+def add_version(writer: FileWriter, hub: Resource, resource: Resource) -> Resource:
+    """Add a version as a copy of the hub, with a conversion; return it as it is recorded."""
+    lock, project = writer.lock, writer.lock.project
+    resource = replace(
+        resource,
+        storage=False,
+        controller=False,
+        image="",
+        renderer="",
+        plural=hub.plural,
+        scope=hub.scope,
+    )
     source = module_file(project, hub, hub.module)
     text = writer.read(source)
     copied = copy_version(text, hub, resource, name=source, project=project) if text is not None else None
-    if copied is None:
+    if copied is not None:
+        writer.create(module_file(project, resource, resource.module), copied, COPY)
+    elif resource.served:
+        raise ScaffoldError(f"{source} has no class {hub.kind} with @resource that could be copied")
+    else:
         _, rendered = render_api(project, resource)
         for path, rendered_text in rendered.items():
             writer.create(path, rendered_text, "api")
-    else:
-        writer.create(module_file(project, resource, resource.module), copied, COPY)
+    lock.put(resource)
+    for path, rendered_text in render_conversion(project, hub, lock.versions_of(resource)[1:]).items():
+        writer.extend(path, rendered_text, "conversion")
+    return resource
 
 
 def copy_version(
@@ -153,6 +156,8 @@ def copy_version(
         for each in calls[0].keywords
     }
     edits = {places["version"]: f'version="{resource.version}"'}
+    if resource.served:
+        places.setdefault("conversion", (0, 0))  # CRDs have this argument
     for name_of_storage in ("storage", "hub"):
         if name_of_storage in places:
             edits[places[name_of_storage]] = "" if "conversion" in places else CONVERSION_ARGUMENT
@@ -168,5 +173,7 @@ def copy_version(
         result = result.replace(
             f"{hub.api_group}/{hub.version}{end}", f"{hub.api_group}/{resource.version}{end}"
         )
+    if resource.served:
+        return result
     needed = Import(0, "kubewright.api", ("WebhookConversion",))
     return add_import(result, needed, name=name, first_party=project.package)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from .api import check_resource
+from .api import add_version, check_resource
 from .edit import set_settings
 from .errors import ScaffoldError
 from .files import Changes, FileWriter
@@ -19,7 +19,8 @@ STORAGE: Final = "env.KUBEWRIGHT_STORAGE"
 
 
 def create_apiserver(directory: Path, resource: Resource) -> Changes:
-    """Add a kind to the API server of the project, which is created with the first one.
+    """Add a kind, or a further version of it, to the API server of the project, which is created with the
+    first one. A further version starts as a copy of the first one, with a conversion that copies all fields.
 
     Objects of a deployed server are stored in a file on a volume, unless the settings name another storage.
     """
@@ -27,13 +28,24 @@ def create_apiserver(directory: Path, resource: Resource) -> Changes:
     project = lock.project
     resource = replace(resource, domain=project.domain, served=True, controller=False)
     versions = lock.versions_of(resource)
-    if versions and lock.find(resource) is None:
+    if versions and not versions[0].served:
         raise ScaffoldError(
-            f"{resource.kind} has the version {versions[0].version}; to serve another one, add a class with "
-            f"conversion methods and pass both classes to app.add() in {versions[0].stem}_api.py"
+            f"{resource.kind} has a CRD in the project; an API server cannot serve it as well"
         )
     check_resource(lock, resource)
     writer = FileWriter(directory, lock)
+    if versions:
+        resource = add_version(writer, versions[0], resource)
+    else:
+        _add_first_version(writer, directory, resource)
+    writer.changes.next.append(f"edit {module_file(project, resource, resource.module)}")
+    writer.changes.next.append("pytest")
+    writer.changes.next.append(f"kubewright run {project.package}:app")
+    return writer.commit()
+
+
+def _add_first_version(writer: FileWriter, directory: Path, resource: Resource) -> None:
+    lock, project = writer.lock, writer.lock.project
     for path, text in render_group(project, resource).items():
         writer.keep_or_create(path, text, "group")
     templates, rendered = render_api(project, resource)
@@ -46,7 +58,3 @@ def create_apiserver(directory: Path, resource: Resource) -> Changes:
     if STORAGE not in project.deployment:
         name = "kubewright.toml" if (directory / "kubewright.toml").is_file() else "pyproject.toml"
         set_settings(writer, name, {STORAGE: f"sqlite:/data/{project.name}.db"})
-    writer.changes.next.append(f"edit {module_file(project, resource, resource.module)}")
-    writer.changes.next.append("pytest")
-    writer.changes.next.append(f"kubewright run {project.package}:app")
-    return writer.commit()

@@ -160,7 +160,8 @@ def _render_resources(lock: ScaffoldLock) -> Iterator[tuple[str, dict[str, str]]
     project = lock.project
     for resource in lock.resources:
         yield "group", render_group(project, resource)
-        yield render_api(project, resource)
+        if resource.storage or not resource.served:
+            yield render_api(project, resource)
         if resource.defaulting or resource.validation:
             yield (
                 "webhook",
