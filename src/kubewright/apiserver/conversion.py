@@ -52,11 +52,16 @@ class HubConverter:
         hub: str,
         to_hub: Mapping[str, Callable[[Object], Object]],
         from_hub: Mapping[str, Callable[[Object], Object]],
+        *,
+        returns_declared_fields: bool = False,
     ) -> None:
+        """`returns_declared_fields`: whether the functions return only fields of the schema, so that their
+        results need not be pruned."""
         self.group = group
         self.hub = hub
         self.to_hub = dict(to_hub)
         self.from_hub = dict(from_hub)
+        self.returns_declared_fields = returns_declared_fields
 
     def convert(self, objects: list[Object], from_version: str, to_version: str) -> list[Object]:
         """Convert through the hub."""

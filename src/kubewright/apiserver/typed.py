@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from kubewright.api.codec import from_plain, to_plain
 from kubewright.api.declarations import ResourceInfo, has_status, resource_info
+from kubewright.api.meta import ObjectMeta
 from kubewright.schema.defaulting import apply_defaults
 from kubewright.schema.generation.from_types import schema_of
 from kubewright.schema.generation.protobuf_messages import message_lines
@@ -31,6 +32,9 @@ from .subresource import ScaleSubresource, StatusSubresource, Subresource
 
 if TYPE_CHECKING:
     from .encoding.protobuf import ProtobufCodec
+
+
+_NO_METADATA = ObjectMeta()
 
 
 class ResourceSettings(TypedDict, total=False):
@@ -172,22 +176,36 @@ def _converter(group: str, hub: type, classes: tuple[type, ...], versions: list[
         version = resource_info(cls).gvk.version
         to_hub[version] = _forward(cls, hub, nodes[hub])
         from_hub[version] = _backward(cls, hub, nodes[cls])
-    return HubConverter(group, resource_info(hub).gvk.version, to_hub, from_hub)
+    return HubConverter(group, resource_info(hub).gvk.version, to_hub, from_hub, returns_declared_fields=True)
 
 
 def _forward(cls: Any, hub: type, node: Node | None) -> Callable[[Object], Object]:
     def convert(obj: Object) -> Object:
-        converted: Object = to_plain(from_plain(obj, cls).convert_to(hub))
-        apply_defaults(converted, node)
-        return converted
+        return _plain_fields(_decode(obj, cls).convert_to(hub), node)
 
     return convert
 
 
 def _backward(cls: Any, hub: type, node: Node | None) -> Callable[[Object], Object]:
     def convert(obj: Object) -> Object:
-        converted: Object = to_plain(cls.convert_from(from_plain(obj, hub)))
-        apply_defaults(converted, node)
-        return converted
+        return _plain_fields(cls.convert_from(_decode(obj, hub)), node)
 
     return convert
+
+
+def _decode(obj: Object, cls: Any) -> Any:
+    """Decode an object for a conversion, which does not need the largest part of the metadata."""
+    metadata = obj.get("metadata")
+    if metadata and "managedFields" in metadata:
+        metadata = {name: value for name, value in metadata.items() if name != "managedFields"}
+        obj = {**obj, "metadata": metadata}
+    return from_plain(obj, cls)
+
+
+def _plain_fields(converted: Any, node: Node | None) -> Object:
+    """Encode a converted object without its metadata, which stays that of the source."""
+    converted.metadata = _NO_METADATA
+    plain: Object = to_plain(converted)
+    plain.pop("metadata", None)
+    apply_defaults(plain, node)
+    return plain

@@ -30,6 +30,7 @@ from kubewright.apiserver.object_schema import prune, upgrade_stored
 from kubewright.storage.contract import KeyValue
 
 from . import tables
+from .converted_items import ConvertedItems
 from .negotiation import JSON, PROTOBUF, YAML, ResponseFormat, encode, to_yaml
 
 if TYPE_CHECKING:
@@ -144,6 +145,12 @@ class Representation:
         self.awaits = len(resource.versions) > 1 and inspect.iscoroutinefunction(
             getattr(resource.converter, "convert", None)
         )
+        self._is_pruned = getattr(resource.converter, "returns_declared_fields", False)
+        self._converted = (
+            ConvertedItems()
+            if self._is_pruned and self.converts and not self.transform and resource.custom
+            else None
+        )
         self._cuts_metadata = self.transform == "PartialObjectMetadata" and (
             not self.converts or isinstance(resource.converter, NoConversion)
         )
@@ -246,7 +253,8 @@ class Representation:
         return obj
 
     def _pruned(self, obj: Object) -> Object:
-        prune(obj, self.version)
+        if not self._is_pruned:
+            prune(obj, self.version)
         return obj
 
     def dump(self, obj: Object) -> bytes:
@@ -278,10 +286,32 @@ class Representation:
             pieces = await join(items, metadata)
             if pieces is not None:
                 return pieces
+        if self._converted is not None and items:
+            return await self._join_converted(items, metadata)
         if self.sorts or not items:
             objects = await self.objects_async([(item.value, item.mod_revision) for item in items])
             return self.dump_list(objects, metadata)
         return await self._dump_in_slices(items, metadata)
+
+    async def _join_converted(self, items: Sequence[KeyValue], metadata: Object) -> Pieces:
+        """Return a list of converted objects; those of the last list are not converted again."""
+        assert self._converted is not None
+        pieces: Pieces = [b'%b%b,"items":[' % (self._list_head, encode(metadata))]
+        for part in in_slices(items, SLICE):
+            found = [self._converted.get(item) for item in part]
+            missing = [item for item, encoded in zip(part, found, strict=True) if encoded is None]
+            if missing:
+                objects = self.objects([(item.value, item.mod_revision) for item in missing])
+                made = iter([encode(obj) for obj in objects])
+                found = [encoded if encoded is not None else next(made) for encoded in found]
+                for item, encoded in zip(part, found, strict=True):
+                    self._converted.add(item, cast("bytes", encoded))
+                await asyncio.sleep(0)
+            if len(pieces) > 1:
+                pieces.append(b",")
+            pieces.append(b",".join(cast("list[bytes]", found)))
+        pieces.append(_END_OF_LIST)
+        return pieces
 
     async def _dump_in_slices(self, items: Sequence[KeyValue], metadata: Object) -> bytes | Pieces:
         """Encode a list as `dump_list` does, in slices; each is decoded when its turn comes."""
