@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kubewright.api import CustomResource, ObjectMeta, Spec, Status, resource
-from kubewright.api.core.v1 import ConfigMap, ServiceAccount
+from kubewright.api.core.v1 import ConfigMap
 from kubewright.api.errors import NotFound
 from kubewright.api.owners import controller_of
 from kubewright.client import Client, ConnectionFailed, is_deleted, patches
@@ -157,14 +157,14 @@ class World:
         return operator
 
     def tags(self) -> Operator:
-        """Return another operator for the same kind."""
+        """Return another operator for the same kind, with objects of the same kind."""
         operator = Operator("tags", resync=PERIOD)
         operator.settings.development = True
 
-        @operator.reconcile(Pallet, owns=(ServiceAccount,))
+        @operator.reconcile(Pallet, owns=(ConfigMap,))
         async def reconcile(pallet: Pallet, ctx: Context[Pallet]) -> None:
-            account = ObjectMeta(name=f"tag-{pallet.name}", labels={"text": pallet.spec.text})
-            await ctx.ensure([ServiceAccount(metadata=account)])
+            meta = ObjectMeta(name=f"tag-{pallet.name}")
+            await ctx.ensure([ConfigMap(metadata=meta, data={"text": pallet.spec.text})])
 
         return operator
 
@@ -227,25 +227,22 @@ class World:
     async def state(self) -> dict[str, Any]:
         """Return everything that the operators are responsible for."""
         boxes = await self.client.list(ConfigMap, namespace="default")
-        accounts = await self.client.list(ServiceAccount, namespace="default")
         pallets = await self.client.list(Pallet, namespace="default")
         return {
             "external": dict(self.external),
             "boxes": {each.name: (each.data or {}).get("text") for each in boxes if is_owned(each)},
-            "accounts": {
-                each.name: (each.metadata.labels or {})["text"] for each in accounts if is_owned(each)
-            },
             "pallets": {each.name: each.status.boxes for each in pallets},
         }
 
     def expected(self) -> dict[str, Any]:
         """Return the state that follows from the declared objects alone."""
         declared = self.declared.items()
+        boxes = {f"{name}-{n}": text for name, (count, text) in declared for n in range(count)}
+        tags = {f"tag-{name}": text for name, (_, text) in declared} if self.setup.tags else {}
         return {
             "external": {name: text for name, (_, text) in declared},
-            "boxes": {f"{name}-{n}": text for name, (boxes, text) in declared for n in range(boxes)},
-            "accounts": {f"tag-{name}": text for name, (_, text) in declared} if self.setup.tags else {},
-            "pallets": {name: boxes for name, (boxes, _) in declared},
+            "boxes": boxes | tags,
+            "pallets": {name: count for name, (count, _) in declared},
         }
 
 
