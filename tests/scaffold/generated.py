@@ -13,7 +13,7 @@ from typing import Any
 from kubewright.api.declarations import is_resource
 from kubewright.manifests import crd as build_crd
 from kubewright.scaffold.from_crd import generate_types
-from kubewright.schema.generation.from_builtin import INT_OR_STRING
+from kubewright.scaffold.generated_code import normalized_root
 
 CRDS = Path(__file__).parent / "crds"
 _numbers = count()
@@ -71,11 +71,7 @@ def normalized(crd: Mapping[str, Any]) -> dict[str, Any]:
 
 def _version(version: Mapping[str, Any]) -> dict[str, Any]:
     result = dict(version)
-    root = normalized_schema(version["schema"]["openAPIV3Schema"])
-    properties = root.setdefault("properties", {})
-    properties["apiVersion"] = properties["kind"] = {"type": "string"}
-    properties.setdefault("metadata", {"type": "object"})
-    result["schema"] = root
+    result["schema"] = normalized_root(version["schema"]["openAPIV3Schema"])
     result["subresources"] = {
         name: value for name, value in (version.get("subresources") or {}).items() if value is not None
     }
@@ -83,29 +79,4 @@ def _version(version: Mapping[str, Any]) -> dict[str, Any]:
         {key: value for key, value in column.items() if value not in ("", 0)}
         for column in version.get("additionalPrinterColumns") or ()
     ]
-    return result
-
-
-def normalized_schema(schema: Any) -> Any:
-    """Return a schema without descriptions and keywords that have no effect."""
-    if isinstance(schema, list):
-        return [normalized_schema(item) for item in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    result: dict[str, Any] = {}
-    for key, value in schema.items():
-        if key in ("default", "enum", "example"):
-            result[key] = value
-        elif key == "properties":
-            if value:
-                result[key] = {name: normalized_schema(child) for name, child in value.items()}
-        elif key == "required":
-            if value:
-                result[key] = sorted(set(value))
-        elif key == "description" or value is False or (key == "x-kubernetes-validations" and not value):
-            continue
-        else:
-            result[key] = normalized_schema(value)
-    if result.get("x-kubernetes-int-or-string") and result.get("anyOf") == INT_OR_STRING["anyOf"]:
-        del result["anyOf"]
     return result

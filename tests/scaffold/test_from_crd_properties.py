@@ -32,7 +32,17 @@ NAMES = st.sampled_from(
         "copy",
     ]
 )
-DESCRIPTIONS = st.sampled_from(["", "One line.", "Two\nlines.", 'A "quote" and a \\ backslash.'])
+DESCRIPTIONS = st.sampled_from(
+    [
+        "",
+        "One line.",
+        "Two\nlines.",
+        'A "quote" and a \\ backslash.',
+        'ends in """',
+        'ends in \\"',
+        "\0\r\x0c",
+    ]
+) | st.text("ab\"'\\\n\0 {}", max_size=12)
 
 
 def _merged(*parts: Schemas) -> Schemas:
@@ -69,6 +79,7 @@ STRINGS = _merged(
             [{"format": name} for name in ("date-time", "byte", "uuid", "ipv4", "date", "duration")]
         ),
         st.just({"pattern": r"^[a-z\d]+(\.\w+)*$", "default": "a"}),
+        st.text("ab\"'\\\n \0{}", max_size=300).map(lambda text: {"default": text}),
         st.just({"anyOf": [{"pattern": "^a"}, {"maxLength": 1}]}),
     ),
 )

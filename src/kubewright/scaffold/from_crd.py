@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from kubewright.api.declarations import pluralize
+from kubewright.api.names import check_dns_1035_label, check_dns_subdomain
 from kubewright.manifests.path_checks import column_path_errors
 
+from .generated_code import GeneratedCodeError, check_types
 from .python_names import class_name, field_names
 from .python_source import WIDTH, Expression, Text, call, docstring, prefixed, quote, render, strings, value
 from .schema_types import Schema, TypeBuilder
@@ -43,10 +45,20 @@ class CRDError(ValueError):
 
 
 def generate_types(crd: Mapping[str, Any], *, external: bool = False) -> dict[str, str]:
-    """Return the Python source of each version of a definition, by module name; raise `CRDError`."""
+    """Return the Python source of each version of a definition, by module name.
+
+    Raise `CRDError` if the definition is invalid, or types cannot represent its schema.
+    """
     check_crd(crd)
-    versions = crd["spec"]["versions"]
-    return {version["name"]: _Module(crd, version, external).source() for version in versions}
+    sources = {
+        version["name"]: _Module(crd, version, external).source() for version in crd["spec"]["versions"]
+    }
+    for version, source in sources.items():
+        try:
+            check_types(crd, version, source)
+        except GeneratedCodeError as error:
+            raise CRDError(str(error)) from None
+    return sources
 
 
 def write_types(
@@ -57,10 +69,10 @@ def write_types(
     Files with the same content are left alone. Raise `FileExistsError` before anything is written if a file
     exists with other content.
     """
-    kind = crd["spec"]["names"]["kind"].lower() if isinstance(crd.get("spec"), Mapping) else ""
+    sources = generate_types(crd, external=external)
+    kind = crd["spec"]["names"]["kind"].lower()
     files = {
-        directory / pattern.format(kind=kind, version=version): source
-        for version, source in generate_types(crd, external=external).items()
+        directory / pattern.format(kind=kind, version=version): source for version, source in sources.items()
     }
     for path, source in files.items():
         if path.exists() and path.read_text(encoding="utf-8") != source:
@@ -97,9 +109,15 @@ def check_crd(crd: Mapping[str, Any]) -> None:
     kind = spec.get("names", {}).get("kind", "")
     if not _KIND.fullmatch(kind):
         raise CRDError(f"kind {kind!r} is not a CamelCase name")
+    group = spec["group"]
+    if not isinstance(group, str) or check_dns_subdomain(group):
+        raise CRDError(f"group {group!r} of {kind} is not a lower-case domain such as example.com")
     for version in spec["versions"]:
+        name = version.get("name")
+        if not isinstance(name, str) or check_dns_1035_label(name):
+            raise CRDError(f"version {name!r} of {kind} is not a lower-case name such as v1 or v1alpha1")
         if not isinstance(version.get("schema", {}).get("openAPIV3Schema"), Mapping):
-            raise CRDError(f"version {version.get('name')} of {kind} has no schema")
+            raise CRDError(f"version {name} of {kind} has no schema")
 
 
 @dataclass

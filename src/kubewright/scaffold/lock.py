@@ -31,6 +31,8 @@ from .inputs import ProjectInputs, Resource, from_record, to_record
 
 LOCK_FILE: Final = ".kubewright/scaffold.lock"
 FORMAT: Final = 1
+MAX_FILE_BYTES: Final = 4 << 20
+"""Size limit of a generated file: a small lock file of a foreign project could expand to gigabytes."""
 
 
 @dataclass(frozen=True)
@@ -118,4 +120,8 @@ def _encode(text: str) -> str:
 
 
 def _decode(text: str) -> str:
-    return zlib.decompress(base64.b64decode(text)).decode()
+    reader = zlib.decompressobj()
+    data = reader.decompress(base64.b64decode(text), MAX_FILE_BYTES)
+    if reader.unconsumed_tail or not reader.eof:
+        raise ValueError(f"a generated file is incomplete or larger than {MAX_FILE_BYTES >> 20} MiB")
+    return data.decode()

@@ -150,7 +150,7 @@ def _parts(text: str, space: int) -> Iterable[str]:
 
 def docstring(text: str, indent: str = _INDENT) -> str:
     """Return a docstring whose lines are wrapped, with its indentation and a newline."""
-    escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    escaped = "".join(_escape(char) for char in text).replace('"""', '\\"\\"\\"')
     lines: list[str] = []
     for line in escaped.strip().splitlines():
         wrapped = textwrap.wrap(
@@ -160,10 +160,16 @@ def docstring(text: str, indent: str = _INDENT) -> str:
     if not lines:
         return ""
     if len(lines) == 1:
-        end = "\\" + lines[0][-1] if lines[0].endswith('"') else lines[0][-1]
-        return f'{indent}"""{lines[0][:-1]}{end}"""\n'
+        start, end = lines[0][:-1], lines[0][-1]
+        is_escaped = (len(start) - len(start.rstrip("\\"))) % 2 == 1
+        return f'{indent}"""{start}{"" if end != chr(34) or is_escaped else chr(92)}{end}"""\n'
     body = "".join(f"{indent}{line}".rstrip() + "\n" for line in lines[1:])
     return f'{indent}"""{lines[0]}\n{body}{indent}"""\n'
+
+
+def _escape(char: str) -> str:
+    """Return a character of a docstring; control characters are written as escapes."""
+    return char if char in "\n\t'\"" or (char.isprintable() and char != "\\") else repr(char)[1:-1]
 
 
 __all__ = [

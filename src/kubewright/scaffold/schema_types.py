@@ -28,6 +28,7 @@ from .python_source import (
     WIDTH,
     Expression,
     Group,
+    Text,
     call,
     docstring,
     flat,
@@ -370,6 +371,9 @@ def _field_line(name: str, annotation: Expression, right: Expression | None) -> 
     splits = isinstance(right, Group) and len(start) + 3 + len(right.open) <= WIDTH
     if len(start) + 3 + len(default) > WIDTH and not splits and len(default) + 8 <= WIDTH:
         return f"{start} = (\n{indent * 2}{default}\n{indent})\n"
+    if isinstance(right, Text) and len(start) + 3 + len(default) > WIDTH:
+        # Adjacent literals need parentheses; without them, all but the first are statements of their own.
+        return f"{start} = (\n{indent * 2}{render(right, indent * 2)}\n{indent})\n"
     return f"{indent}{render(prefixed(right, flat(left) + ' = '), indent)}\n"
 
 
