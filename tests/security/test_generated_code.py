@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from kubewright.cli.explore import explore_command
+from kubewright.explore.replay import Replay
 from kubewright.scaffold import ProjectInputs, init_project
 from kubewright.scaffold.errors import ScaffoldError
 from kubewright.scaffold.from_crd import CRDError, generate_types, write_types
@@ -98,3 +101,17 @@ def test_a_lock_file_cannot_expand_without_limit(tmp_path: Path) -> None:
     lock.write_text(json.dumps(data))
     with pytest.raises(ScaffoldError, match="incomplete or larger than 4 MiB"):
         ScaffoldLock.read(tmp_path)
+
+
+def test_a_replay_file_cannot_execute_a_file_of_another_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside.py"
+    project.mkdir()
+    outside.write_text("from pathlib import Path\n\nPath(__file__).with_name('executed').touch()\n")
+    monkeypatch.chdir(project)
+    Replay(token="any?seed=0", operator="shop:operator", scenario_file=str(outside)).write("replay.json")
+    result = CliRunner().invoke(explore_command, ["--replay", "replay.json"])
+    assert result.exit_code == 2
+    assert "is not below the current directory and would be executed" in result.output
+    assert not (tmp_path / "executed").exists()

@@ -317,6 +317,8 @@ def _replay(
 
     is_file = Path(text).is_file()
     saved = Replay.read(text) if is_file else Replay(token=text)
+    if saved.scenario_file and not scenario_files:
+        _check_in_project(text, saved.scenario_file)
     operator = operator or saved.operator
     files = scenario_files or ((saved.scenario_file,) if saved.scenario_file else ())
     if not operator or not files:
@@ -337,6 +339,18 @@ def _replay(
     if saved.trace_digest and saved.trace_digest != run.trace.digest():
         click.echo("the trace differs from the saved one: operator, scenario or Kubewright have changed")
     return 1
+
+
+def _check_in_project(replay_file: str, named: str) -> None:
+    """Raise `click.UsageError` if a replay file names a scenario outside of the current directory.
+
+    A scenario can be a Python module, which is executed, and a replay file can come from another person.
+    """
+    if not Path(named).resolve().is_relative_to(Path.cwd().resolve()):
+        raise click.UsageError(
+            f"{replay_file} names {named}, which is not below the current directory and would be executed; "
+            "if you trust it, name it yourself: MODULE:OPERATOR --scenario FILE"
+        )
 
 
 def _print_run(
