@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -27,20 +28,18 @@ def complete_responses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Browser:
-    """Requests of a page of the dashboard, with its cookie and headers."""
+    """Requests of a page of the dashboard, with its session and headers."""
 
     def __init__(self, dashboard: Dashboard, session: aiohttp.ClientSession) -> None:
         self.dashboard = dashboard
         self.session = session
         self.headers = {
             "Origin": dashboard.url,
-            "X-Kubewright-Dashboard": "1",
             "Sec-Fetch-Site": "same-origin",
         }
 
     async def sign_in(self) -> None:
-        async with self.session.get(self.dashboard.new_address(), allow_redirects=False) as response:
-            assert response.status == 303
+        self.headers["X-Kubewright-Dashboard"] = await sign_in(self.session, self.dashboard.new_address())
 
     def request(self, method: str, path: str, **options: Any) -> Any:
         headers = {**self.headers, **options.pop("headers", {})}
@@ -65,6 +64,15 @@ class Browser:
             yield _events(response.content)
 
 
+async def sign_in(session: aiohttp.ClientSession, address: str) -> str:
+    """Open an address with a token and return the session that the page contains."""
+    async with session.get(address) as response:
+        assert response.status == 200
+        found = re.search(r'<meta name="session" content="([^"]+)">', await response.text())
+        assert found is not None
+        return found.group(1)
+
+
 async def _events(content: Any) -> AsyncIterator[tuple[str, Any]]:
     name, data = "", ""
     async for line in content:
@@ -83,7 +91,7 @@ async def browse(dashboard: Dashboard) -> AsyncIterator[Browser]:
     """Start a dashboard and sign in."""
     await dashboard.start()
     try:
-        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        async with aiohttp.ClientSession() as session:
             browser = Browser(dashboard, session)
             await browser.sign_in()
             yield browser

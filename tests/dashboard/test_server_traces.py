@@ -80,7 +80,7 @@ async def in_process(client: Client) -> AsyncIterator[Browser]:
         made = OperatorDashboard(client, {"maker": managers[0]})
         task = asyncio.create_task(made.run(stop))
         await made.wait_until_started()
-        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        async with aiohttp.ClientSession() as session:
             browser = Browser(made.dashboard, session)
             await browser.sign_in()
             try:

@@ -2,6 +2,7 @@ import { FitAddon } from "@xterm/addon-fit";
 import { Terminal as Xterm } from "@xterm/xterm";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { query, url, type Json } from "../lib/http";
+import { session } from "../lib/session";
 import { route, setParams } from "../lib/router";
 import { info, isDark, styleNonce } from "../lib/state";
 import { Empty, Field, Select } from "../components/basics";
@@ -70,7 +71,7 @@ export default function Terminal({ pod }: { pod: Json }) {
       ),
     );
     address.protocol = address.protocol === "https:" ? "wss:" : "ws:";
-    const socket = new WebSocket(address, ["v5.channel.k8s.io", "v4.channel.k8s.io"]);
+    const socket = new WebSocket(address, ["v5.channel.k8s.io", "v4.channel.k8s.io", `kubewright.session.${session()}`]);
     socket.binaryType = "arraybuffer";
     const encoder = new TextEncoder();
     const send = (channel: number, text: string) => {

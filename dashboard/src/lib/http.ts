@@ -1,4 +1,5 @@
 // Requests to the dashboard server. Paths under /k8s/ are forwarded to the Kubernetes API.
+import { session } from "./session";
 
 export interface StatusCause {
   reason?: string;
@@ -65,17 +66,16 @@ async function failure(response: Response): Promise<ApiError> {
 
 /** Send a request; raise ApiError for error codes and for an unreachable server. */
 export async function request(path: string, options: RequestOptions = {}): Promise<Response> {
-  const headers: Record<string, string> = { Accept: options.accept || "application/json" };
+  const headers: Record<string, string> = { Accept: options.accept || "application/json", "X-Kubewright-Dashboard": session() };
   let body: BodyInit | undefined;
   if (options.body !== undefined) {
     headers["Content-Type"] = options.contentType || "application/json";
     body = typeof options.body === "string" ? options.body : JSON.stringify(options.body);
   }
   const method = options.method || "GET";
-  if (method !== "GET") headers["X-Kubewright-Dashboard"] = "1";
   let response: Response;
   try {
-    response = await fetch(url(path), { method, headers, body, signal: options.signal, credentials: "same-origin" });
+    response = await fetch(url(path), { method, headers, body, signal: options.signal, credentials: "omit" });
   } catch (error) {
     if ((error as Error).name === "AbortError") throw error;
     throw new ApiError(0, "the dashboard server is unreachable; check that its process is running", "Unreachable");

@@ -60,7 +60,7 @@ export function dismiss(id: number): void {
 /** The nonce of <style> elements, which the server writes into the page. */
 export const styleNonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content || "";
 
-/** Whether the server no longer accepts the cookie of this page, for example after a restart. */
+/** Whether the server no longer accepts the session of this page, for example after a restart. */
 export function sessionEnded(): boolean {
   return infoError.value instanceof ApiError && infoError.value.code === 401;
 }

@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { query, url, type Json } from "./http";
+import { session } from "./session";
 import { loadInfo, sessionEnded } from "./state";
 
 export type Topic = "overview" | "tree" | "reconcile" | "webhook" | "queue";
@@ -34,7 +35,7 @@ function connect(): void {
   source = null;
   current = target;
   if (!target) return;
-  source = new EventSource(url(target));
+  source = new EventSource(`${url(target)}&session=${encodeURIComponent(session())}`);
   source.onopen = () => (connected.value = true);
   source.onerror = () => {
     connected.value = false;

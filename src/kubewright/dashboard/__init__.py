@@ -8,7 +8,7 @@
 The server adds the credentials of its client to the requests of the page; the browser never receives them.
 The front end is built from `/dashboard` of the repository into `static/`.
 
-- `server`: `Dashboard`, the routes; `sessions`: tokens, cookies and the checks of every request
+- `server`: `Dashboard`, the routes; `sessions`: tokens, sessions and the checks of every request
 - `assets`: the files of `static/`; `proxy`: `/k8s/`; `responses`: JSON responses and errors
 - `views`: the handlers of `/api`; `event_stream`: `/api/stream`
 - `object_index`: metadata and health of all objects; `object_records`: one object of it;
@@ -24,10 +24,10 @@ Times are milliseconds since 1970 unless they are fields of Kubernetes objects. 
 of `/api` are `{"error": {"code": 404, "message": "..."}}`; those of `/k8s` are a `Status`. An absent value is
 `null` or an empty string, never a missing field.
 
-Every request except `GET /any/page?token=TOKEN` requires the session cookie; without it the response is 401,
-as JSON for `/api` and `/k8s`, as a page otherwise. A token is valid once, sets the cookie and redirects to
-the same page without the token. Requests other than GET and HEAD require `X-Kubewright-Dashboard: 1` and an
-`Origin` of this server, WebSockets the `Origin`. Pages have a Content-Security-Policy without inline scripts;
+Requests for data, `/api` and `/k8s`, require a session, in the header `X-Kubewright-Dashboard`; an event stream
+has it as `?session=`, a WebSocket as a subprotocol. Without it the response is 401. `GET /any/page?token=TOKEN`
+returns the page with a new session; a token is valid once. Requests other than GET and HEAD and WebSockets
+also require an `Origin` of this server. Pages have a Content-Security-Policy without inline scripts;
 `__CSP_NONCE__` in `index.html` is replaced by a nonce for `<style>` elements. Files of `static/` are served
 below `/static/` and `/`; every other path returns `index.html`, so that the front end can use paths as deep
 links.

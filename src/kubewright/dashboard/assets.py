@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 STATIC = Path(__file__).with_name("static")
 NONCE = b"__CSP_NONCE__"
+SESSION = b"__SESSION__"
 _COMPRESSED = ("text/", "application/javascript", "application/json", "image/svg+xml")
 _TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
@@ -62,8 +63,8 @@ class Assets:
         headers["Content-Type"] = found.content_type
         return web.Response(body=body, headers=headers)
 
-    def page(self) -> web.Response:
-        """Return `index.html` with a new nonce."""
+    def page(self, session: str = "") -> web.Response:
+        """Return `index.html` with a new nonce, and with the session of a page that has just signed in."""
         from aiohttp import web
 
         if "index.html" not in self._names:
@@ -73,7 +74,8 @@ class Assets:
                 503,
             )
         nonce = secrets.token_urlsafe(16)
-        body = (self._files.get("index.html") or self._read("index.html")).body.replace(NONCE, nonce.encode())
+        body = (self._files.get("index.html") or self._read("index.html")).body
+        body = body.replace(NONCE, nonce.encode()).replace(SESSION, session.encode())
         headers = {
             **page_headers(nonce),
             "Cache-Control": "no-store",

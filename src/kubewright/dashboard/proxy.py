@@ -23,7 +23,7 @@ from kubewright.client.errors import ConnectionFailed, CredentialsError
 from kubewright.client.transport.headers import escape_value
 
 from .responses import DATA_HEADERS, RequestError, json_response, status_object
-from .sessions import SAFE_METHODS
+from .sessions import PROTOCOL, SAFE_METHODS
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -150,7 +150,7 @@ class KubernetesProxy:
             if each.strip()
         )
         # A browser cannot send headers with a WebSocket, and Kubernetes has tokens as subprotocols.
-        protocols = tuple(each for each in offered if not each.startswith("base64url."))
+        protocols = tuple(each for each in offered if not each.startswith(("base64url.", PROTOCOL)))
         pairs = parse_qsl(query, keep_blank_values=True)
         if any(name.lower().startswith("impersonate") for name, _ in pairs):
             raise RequestError(400, "impersonation is not available here")

@@ -1,7 +1,7 @@
 """`Dashboard`: the HTTP server, its lifecycle and its routes.
 
-Every request passes the same checks, in this order: the Host header, the one-time token, the session cookie,
-and for scripts the origin. Views of the cluster are created on first use and stop when no request has used
+Every request passes the same checks, in this order: the Host header, the one-time token, and for data
+the session and the origin. Views of the cluster are created on first use and stop when no request has used
 them for some minutes, so that an idle dashboard costs nothing.
 """
 
@@ -25,7 +25,7 @@ from .assets import Assets
 from .port_forwards import PortForwards
 from .proxy import KubernetesProxy
 from .responses import RequestError, error_response, json_response
-from .sessions import SESSION_SECONDS, RequestChecks, Sessions
+from .sessions import RequestChecks, Sessions, session_of
 from .traces import TraceStore
 from .views import Handler, Views
 
@@ -226,8 +226,6 @@ class Dashboard:
         is_data = path.startswith(("/api/", "/k8s/"))
         if not is_data and request.method == "GET" and "token" in request.query:
             return self._sign_in(request)
-        if not self._sessions.is_valid(request.cookies.get(self._cookie, "")):
-            raise RequestError(401, SIGN_IN)
         if not is_data:
             if request.method not in ("GET", "HEAD"):
                 raise RequestError(405, f"the method {request.method} is not supported")
@@ -238,6 +236,8 @@ class Dashboard:
                 )
             return self._assets.page() if name is None else self._assets.file(name, request)
         websocket = request.headers.get("Upgrade", "").lower() == "websocket"
+        if not self._sessions.is_valid(session_of(request, websocket=websocket)):
+            raise RequestError(401, SIGN_IN)
         problem = self._checks.check_origin(request, websocket=websocket)
         if problem is not None:
             raise RequestError(403, problem)
@@ -251,33 +251,13 @@ class Dashboard:
             raise RequestError(404, f"{path} does not exist")
         return await handler(request)
 
-    @property
-    def _cookie(self) -> str:
-        # Cookies are shared by all ports of a host.
-        return f"kubewright-dashboard-{self.port}"
-
     def _sign_in(self, request: Any) -> web.Response:
-        from aiohttp import web
-
-        cookie = self._sessions.exchange(request.query["token"])
-        if cookie is None:
+        """Return the page with a new session; its script removes the token from the address."""
+        session = self._sessions.exchange(request.query["token"])
+        if session is None:
             raise RequestError(401, SIGN_IN)
         self._announce()
-        rest = request.rel_url.without_query_params("token")
-        response = web.Response(
-            status=303, headers={"Location": _local(str(rest)), "Cache-Control": "no-store"}
-        )
-        response.headers["Referrer-Policy"] = "no-referrer"
-        response.set_cookie(
-            self._cookie,
-            cookie,
-            httponly=True,
-            samesite="Strict",
-            secure=self._files is not None,
-            path="/",
-            max_age=int(SESSION_SECONDS),
-        )
-        return response
+        return self._assets.page(session)
 
     async def _get_info(self, request: Any) -> web.Response:
         from kubewright import __version__
@@ -322,11 +302,6 @@ def is_loopback(address: str) -> bool:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:
         return False
-
-
-def _local(target: str) -> str:
-    """Return a path of this server; `//host` would be another one."""
-    return "/" + target.lstrip("/\\")
 
 
 def _user_agent() -> str:

@@ -1,10 +1,10 @@
-"""Who may use the dashboard: one-time tokens, session cookies, and checks against other web pages.
+"""Who may use the dashboard: one-time tokens, sessions of pages, and checks against other web pages.
 
-The address that the command prints contains a token, which is valid once; it is exchanged for a session
-cookie. Pages of other sites cannot use that cookie: it is `HttpOnly` and `SameSite=Strict`, requests that
-change something need a header that a form cannot send and the `Origin` of this server, and the `Host` header
-must be a name of this server, so that another name that resolves to this machine (DNS rebinding) has no
-access.
+The address that the command prints contains a token, which is valid once; it is exchanged for a session. The
+page gets the session with its HTML, keeps it in the storage of its origin, and sends it with every request
+for data. There is no cookie: browsers send cookies to every port of a host, so that a pod behind a forwarded
+port would receive it. Requests of other pages have no session; in addition, the `Host` header must be a name
+of this server (DNS rebinding), and requests that change something need the `Origin` of this server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 HEADER: Final = "X-Kubewright-Dashboard"
-"""Required in requests that can change something."""
+"""Header with the session."""
+PROTOCOL: Final = "kubewright.session."
+"""Prefix of the subprotocol with the session of a WebSocket, for which a page cannot set headers."""
+PARAMETER: Final = "session"
+"""Query parameter with the session of an event stream, for which a page cannot set headers."""
 SESSION_SECONDS: Final = 12 * 3600.0
 MAX_SESSIONS: Final = 32
 SAFE_METHODS: Final = ("GET", "HEAD")
@@ -43,7 +47,7 @@ class Sessions:
         return token
 
     def exchange(self, token: str) -> str | None:
-        """Return the cookie of a new session for a token, or `None` if the token is invalid or was used."""
+        """Return a new session for a token, or `None` if the token is invalid or was used."""
         digest = _digest(token)
         found = next((each for each in self._tokens if hmac.compare_digest(each, digest)), None)
         if found is None:
@@ -53,20 +57,20 @@ class Sessions:
         if self._key:
             text = f"{int(expires)}.{secrets.token_urlsafe(16)}"
             return f"{text}.{self._sign(text)}"
-        cookie = secrets.token_urlsafe(32)
-        self._sessions[_digest(cookie)] = expires
+        session = secrets.token_urlsafe(32)
+        self._sessions[_digest(session)] = expires
         while len(self._sessions) > MAX_SESSIONS:
             self._sessions.popitem(last=False)
-        return cookie
+        return session
 
-    def is_valid(self, cookie: str) -> bool:
-        """Whether a cookie belongs to a session that has not expired."""
+    def is_valid(self, session: str) -> bool:
+        """Whether a session exists and has not expired."""
         if self._key:
-            text, _, signature = cookie.rpartition(".")
+            text, _, signature = session.rpartition(".")
             if not hmac.compare_digest(_encode(signature), self._sign(text).encode()):
                 return False
             return int(text.partition(".")[0]) >= self._clock()
-        digest = _digest(cookie)
+        digest = _digest(session)
         expires = self._sessions.get(digest)
         if expires is None:
             return False
@@ -113,6 +117,15 @@ class RequestChecks:
         origin = request.headers.get("Origin", "").lower()
         if origin not in self._origins:
             return f"the origin {origin!r} is not this dashboard"
-        if not websocket and request.headers.get(HEADER) != "1":
-            return f"the header {HEADER}: 1 is missing"
         return None
+
+
+def session_of(request: Any, *, websocket: bool) -> str:
+    """Return the session that a request was sent with, or an empty string."""
+    if websocket:
+        protocols = [each.strip() for each in request.headers.get("Sec-WebSocket-Protocol", "").split(",")]
+        return next((each.removeprefix(PROTOCOL) for each in protocols if each.startswith(PROTOCOL)), "")
+    found: str = request.headers.get(HEADER, "")
+    if not found and request.path == "/api/stream":
+        found = request.query.get(PARAMETER, "")
+    return found
