@@ -81,7 +81,7 @@ async def test_a_conflict_names_the_owner_and_can_be_forced(open_view: OpenView,
         await view.page.get_by_role("button", name="Review changes").click()
         await view.see("Other managers own fields that you changed", within="dialog")
         table = view.page.locator(".conflict-table")
-        assert await table.locator("td").all_inner_texts() == ["spec.replicas", "shop"]
+        assert await table.locator("td").all_inner_texts() == ["spec.replicas", "shop/shop"]
         deployment = await demo.client.get(Deployment, "disputed", namespace="default")
         assert deployment.spec is not None
         assert deployment.spec.replicas == 1

@@ -117,7 +117,7 @@ async def test_conditions_events_field_owners_and_history(open_view: OpenView, d
         await view.open("#/object/apps/v1/deployments/default/cart?tab=fields")
         row = view.page.locator(".field-line", has_text="replicas: 3").first
         await row.wait_for()
-        assert (await row.locator(".field-owner").all_inner_texts()) == ["shop"]
+        assert (await row.locator(".field-owner").all_inner_texts()) == ["shop/shop"]
     await _has_pods(demo, 3)
     await demo.change("cart", replicas=2)
     await _has_pods(demo, 2)
