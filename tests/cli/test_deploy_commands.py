@@ -13,9 +13,9 @@ import yaml
 from click.testing import Result
 from tests.deployment_project import ShopProject, make_project
 
-from kubewright.api import Unstructured
+from kubewright.api import ObjectMeta, Unstructured
 from kubewright.api.apps.v1 import Deployment
-from kubewright.api.core.v1 import ConfigMap, Namespace, Pod
+from kubewright.api.core.v1 import ConfigMap, Namespace, Pod, ServiceAccount
 from kubewright.client import Client, merge_patch
 from kubewright.testing.server import TestServer, start_test_server
 
@@ -129,7 +129,7 @@ async def test_deploy_rolls_out_on_nodes(tmp_path: Path, monkeypatch: pytest.Mon
 async def test_undeploy_keeps_definitions_with_objects(project: ShopProject, client: Client) -> None:
     await run(project, "deploy", "--no-wait")
     await create_shop(client)
-    result = await run(project, "undeploy")
+    result = await run(project, "undeploy", "--yes")
     assert f"{CRD_LINE} kept (1 object of this kind exist)" in result.stdout.splitlines()
     assert "Warning: kept shops.store.example.com; without the operator" in result.stderr
     assert await client.get_or_none(Deployment, "shop-controller-manager", namespace="shop-system") is None
@@ -144,13 +144,41 @@ async def test_undeploy_keeps_definitions_with_objects(project: ShopProject, cli
 async def test_undeploy_keeps_the_namespace_of_objects(project: ShopProject, client: Client) -> None:
     await run(project, "deploy", "--no-wait")
     await create_shop(client, "shop-system")
-    result = await run(project, "undeploy")
+    result = await run(project, "undeploy", "--yes")
     assert "namespace/shop-system kept (1 object of the project exist in it)" in result.stdout
     assert (await client.get(Namespace, "shop-system")).metadata.deletion_timestamp is None
-    nothing_left = await run(project, "undeploy", "--delete-objects")
+    nothing_left = await run(project, "undeploy", "--yes", "--delete-objects")
     assert "namespace/shop-system deleted" in nothing_left.stdout
-    empty = await run(project, "undeploy")
+    empty = await run(project, "undeploy", "--yes")
     assert "Warning: nothing to delete" in empty.stderr
+
+
+async def test_undeploy_deletes_nothing_that_existed_before(project: ShopProject, client: Client) -> None:
+    """The namespace, its content, and an object with the name of a generated one are of another user."""
+    metadata = ObjectMeta(name="shop-system", labels={"team": "store"})
+    await client.create(Namespace(metadata=metadata))
+    await client.create(ConfigMap(metadata=ObjectMeta(name="theirs", namespace="shop-system")))
+    await client.create(
+        ServiceAccount(metadata=ObjectMeta(name="shop-controller-manager", namespace="shop-system"))
+    )
+    for _ in range(2):
+        await run(project, "deploy", "--no-wait")
+    unconfirmed = await run(project, "undeploy", exit_code=1)
+    assert "deployment.apps/shop-controller-manager in shop-system will be deleted" in unconfirmed.stderr
+    assert "Error: nothing was deleted; confirm the list above with --yes" in unconfirmed.stderr
+    assert await client.get(Deployment, "shop-controller-manager", namespace="shop-system")
+    lines = (await run(project, "undeploy", "--yes")).stdout.splitlines()
+    assert "namespace/shop-system released (existed before it was applied)" in lines
+    assert "serviceaccount/shop-controller-manager released (existed before it was applied)" in lines
+    assert "deployment.apps/shop-controller-manager deleted" in lines
+    found = await client.get(Namespace, "shop-system")
+    assert found.metadata.deletion_timestamp is None
+    assert found.metadata.labels["team"] == "store"
+    assert not [name for name in found.metadata.labels if name.startswith("applyset")]
+    assert await client.get(ConfigMap, "theirs", namespace="shop-system")
+    assert await client.get(ServiceAccount, "shop-controller-manager", namespace="shop-system")
+    assert await client.get_or_none(Deployment, "shop-controller-manager", namespace="shop-system") is None
+    assert "Warning: nothing to delete" in (await run(project, "undeploy", "--yes")).stderr
 
 
 async def test_install_applies_only_definitions(project: ShopProject, client: Client) -> None:

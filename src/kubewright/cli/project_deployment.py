@@ -193,7 +193,7 @@ class ChangeReport:
 
     def finish(self, *, is_ready: bool | None = None, next_step: str = "") -> None:
         """Print the summary, or the JSON document; `is_ready` is `None` if readiness was not awaited."""
-        counts = dict.fromkeys(("created", "configured", "unchanged", "deleted", "kept"), 0)
+        counts = dict.fromkeys(("created", "configured", "unchanged", "deleted", "kept", "released"), 0)
         for change in self._changes:
             counts[change.action] += 1
         if self._json:
@@ -262,9 +262,11 @@ def difference(change: AppliedChange) -> str:
 
     place = f"{change.namespace}/" if change.namespace else ""
     name = f"{change.kind}/{place}{change.name}"
-    if change.action in ("deleted", "kept"):
+    if change.action in ("deleted", "kept", "released"):
         reason = f" ({change.reason})" if change.reason else ""
-        return f"# {name} {'would be deleted' if change.action == 'deleted' else f'kept{reason}'}\n"
+        return (
+            f"# {name} {'would be deleted' if change.action == 'deleted' else f'{change.action}{reason}'}\n"
+        )
     before = to_yaml([comparable(change.before)]) if change.before is not None else ""
     after = to_yaml([comparable(change.after)]) if change.after is not None else ""
     lines = difflib.unified_diff(

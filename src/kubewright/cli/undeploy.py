@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -10,21 +12,31 @@ from .project_deployment import ChangeReport, ProjectDeployment, cluster_options
 
 if TYPE_CHECKING:
     from kubewright.client import Client
+    from kubewright.client.applyset import AppliedChange
     from kubewright.client.membership import SetMember
 
 
 @click.command("undeploy")
 @cluster_options
+@click.option("--yes", "-y", is_flag=True, help="Do not ask before anything is deleted.")
 @click.option("--delete-objects", is_flag=True, help="Also delete CRDs of which objects exist.")
 @click.option(
     "--timeout", type=float, default=60.0, show_default=True, help="Seconds to wait until a CRD is deleted."
 )
 def undeploy_command(
-    kubeconfig: str | None, context: str, dry_run: bool, output: str, delete_objects: bool, timeout: float
+    kubeconfig: str | None,
+    context: str,
+    dry_run: bool,
+    output: str,
+    yes: bool,
+    delete_objects: bool,
+    timeout: float,
 ) -> None:
     """Remove everything that kubewright deploy and kubewright install have applied.
 
-    CRDs of which objects exist are kept, and so is the namespace of the operator if it contains such objects.
+    What will be deleted is listed, and you are asked to confirm it (--yes confirms it in scripts). Objects
+    that existed before they were applied, such as a namespace, are not deleted. CRDs of which objects exist
+    are kept, and so is the namespace of the operator if it contains such objects.
     With --delete-objects they are deleted first, while the operator still runs and can finalize them.
 
     \b
@@ -57,11 +69,10 @@ def undeploy_command(
                 return f"{used} object{'s' if used > 1 else ''} of the project exist in it"
             return ""
 
-        changes = await report.consume(
-            apply_set.delete(
-                keep=keep, delete_custom_objects=delete_objects, dry_run=dry_run, timeout=timeout
-            )
-        )
+        delete = partial(apply_set.delete, keep=keep, delete_custom_objects=delete_objects, timeout=timeout)
+        if not dry_run and not yes:
+            confirm_deletion([change async for change in delete(dry_run=True)])
+        changes = await report.consume(delete(dry_run=dry_run))
         kept = [each.name for each in changes if each.action == "kept" and each.kind == CRD]
         if kept:
             messages.append(
@@ -73,3 +84,17 @@ def undeploy_command(
     report.finish()
     for message in messages:
         click.echo(f"Warning: {message}", err=True)
+
+
+def confirm_deletion(changes: list[AppliedChange]) -> None:
+    """List what would be deleted and ask; raise a `ClickException` if there is no terminal to ask."""
+    for change in changes:
+        content = ", with everything in it" if change.kind.kind == "Namespace" else ""
+        if change.action == "deleted":
+            place = f" in {change.namespace}" if change.namespace else ""
+            click.echo(f"{change.reference}{place} will be deleted{content}", err=True)
+        else:
+            click.echo(str(change), err=True)
+    if not sys.stdin.isatty():
+        raise click.ClickException("nothing was deleted; confirm the list above with --yes")
+    click.confirm("Delete these objects?", abort=True, err=True)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -26,10 +27,19 @@ from kubewright.api.gvk import GroupKind, GroupVersionKind
 from kubewright.api.objects import copy_value
 from kubewright.api.unstructured import Unstructured
 
-from .applyset_inventory import CRD, PART_OF_LABEL, SET_MARK, ApplySetError, ApplySetParent, Inventory
+from .applyset_inventory import (
+    ADOPTED_ANNOTATION,
+    CRD,
+    PART_OF_LABEL,
+    SET_MARK,
+    ApplySetError,
+    ApplySetParent,
+    Inventory,
+)
 from .errors import NoKindMatch
 from .kind_types import metadata_of
 from .membership import FieldManager, SetMember, remove_member
+from .patches import merge_patch
 from .readiness import Readiness, readiness_of
 from .wait import condition, is_deleted
 
@@ -40,7 +50,7 @@ CRD_TIMEOUT: Final = 30.0
 DELETION_TIMEOUT: Final = 60.0
 _VOLATILE: Final = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink")
 
-Action = Literal["created", "configured", "unchanged", "deleted", "kept"]
+Action = Literal["created", "configured", "unchanged", "deleted", "kept", "released"]
 
 
 @dataclass(frozen=True)
@@ -185,6 +195,8 @@ class ApplySet:
             if before.metadata.deletion_timestamp is not None and not dry_run:
                 await self._wait_until_deleted(before)
                 before = None
+        if before is not None and self._is_adopted(before):
+            metadata["annotations"] = {**(metadata.get("annotations") or {}), ADOPTED_ANNOTATION: "true"}
         try:
             after = await self._server_side_apply(manifest, force=force, dry_run=dry_run)
         except (NotFound, NoKindMatch):
@@ -196,6 +208,16 @@ class ApplySet:
             action = "unchanged" if comparable(before.raw) == comparable(after) else "configured"
         found = before.raw if before is not None else None
         return AppliedChange(action, gvk.group_kind, name, namespace, found, after)
+
+    def _is_adopted(self, found: Unstructured) -> bool:
+        """Whether an object existed before this set applied it, also if that was in an earlier call."""
+        metadata = found.metadata
+        if (metadata.labels or {}).get(PART_OF_LABEL) == self.id:
+            return ADOPTED_ANNOTATION in (metadata.annotations or {})
+        return not any(
+            each.operation == "Apply" and each.manager in self._replaced_owners
+            for each in metadata.managed_fields or ()
+        )
 
     async def _server_side_apply(
         self, manifest: dict[str, Any], *, force: bool, dry_run: bool
@@ -313,6 +335,7 @@ class ApplySet:
     ) -> AsyncIterator[AppliedChange]:
         """Delete the members in the reverse order, and the inventory if no members are kept.
 
+        Objects that existed before they were applied are released: they only lose the label of the set.
         `keep` returns the reason why a member is kept, or an empty string. A CRD with custom objects is kept
         unless `delete_custom_objects`; the objects are then deleted first, while their controller still runs.
         """
@@ -344,6 +367,11 @@ class ApplySet:
             ordered.sort(key=lambda each: each.gvk.group_kind != CRD)
         for member in ordered:
             kind, name, namespace = member.gvk.group_kind, member.name, member.namespace
+            if ADOPTED_ANNOTATION in member.annotations:
+                if not dry_run:
+                    await self._release(member)
+                yield AppliedChange("released", kind, name, namespace, reason="existed before it was applied")
+                continue
             reason = keep(member)
             if not reason and kind == CRD and not delete_custom_objects:
                 count = await self.count_custom_objects(name)
@@ -354,6 +382,17 @@ class ApplySet:
             if not dry_run:
                 await self._delete_member(member, wait)
             yield AppliedChange("deleted", kind, name, namespace)
+
+    async def _release(self, member: SetMember) -> None:
+        """Remove the label of the set from an object, which keeps its content."""
+        metadata = {"labels": {PART_OF_LABEL: None}, "annotations": {ADOPTED_ANNOTATION: None}}
+        with suppress(NotFound):
+            await self.client.patch(
+                member.gvk,
+                merge_patch({"metadata": {**metadata, "uid": member.uid}}),
+                name=member.name,
+                namespace=member.namespace or None,
+            )
 
     async def _delete_member(self, member: SetMember, wait: float | None) -> None:
         await remove_member(self.client, member, self._manager, SET_MARK)

@@ -30,6 +30,8 @@ ID_LABEL: Final = "applyset.kubernetes.io/id"
 PART_OF_LABEL: Final = "applyset.kubernetes.io/part-of"
 TOOLING_ANNOTATION: Final = "applyset.kubernetes.io/tooling"
 KINDS_ANNOTATION: Final = "applyset.kubernetes.io/contains-group-kinds"
+ADOPTED_ANNOTATION: Final = "kubewright.io/adopted"
+"""Annotation of members that existed before they were applied; they are released and never deleted."""
 NAMESPACES_ANNOTATION: Final = "applyset.kubernetes.io/additional-namespaces"
 
 CRD: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
@@ -156,6 +158,7 @@ async def list_members(
 
 
 __all__ = [
+    "ADOPTED_ANNOTATION",
     "CRD",
     "ID_LABEL",
     "KINDS_ANNOTATION",

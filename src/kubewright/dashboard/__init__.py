@@ -24,10 +24,11 @@ Times are milliseconds since 1970 unless they are fields of Kubernetes objects. 
 of `/api` are `{"error": {"code": 404, "message": "..."}}`; those of `/k8s` are a `Status`. An absent value is
 `null` or an empty string, never a missing field.
 
-Requests for data, `/api` and `/k8s`, require a session, in the header `X-Kubewright-Dashboard`; an event stream
-has it as `?session=`, a WebSocket as a subprotocol. Without it the response is 401. `GET /any/page?token=TOKEN`
-returns the page with a new session; a token is valid once. Requests other than GET and HEAD and WebSockets
-also require an `Origin` of this server. Pages have a Content-Security-Policy without inline scripts;
+Requests for data, `/api` and `/k8s`, require a session, in the header `X-Kubewright-Dashboard`; an event
+stream has it as `?session=`, a WebSocket as a subprotocol. Without it the response is 401.
+`GET /any/page?token=TOKEN` returns the page with a new session; a token is valid once. WebSockets and
+requests other than GET and HEAD also require an `Origin` of this server. Pages have a Content-Security-Policy
+without inline scripts; `__SESSION__` in `index.html` is replaced by a new session, and
 `__CSP_NONCE__` in `index.html` is replaced by a nonce for `<style>` elements. Files of `static/` are served
 below `/static/` and `/`; every other path returns `index.html`, so that the front end can use paths as deep
 links.
