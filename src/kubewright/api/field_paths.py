@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Any, Final, TypeAlias, TypeVar, overload
+
+from kubewright.text_cache import cache_short
 
 from .jsonpath_steps import JSONPathError
 
@@ -190,7 +191,7 @@ def _quoted(key: str) -> str:
     return f"['{escaped}']"
 
 
-@lru_cache(maxsize=1024)
+@cache_short(maxsize=1024)
 def _parse(text: str) -> SimplePath:
     keys: list[str] = []
     position = 0

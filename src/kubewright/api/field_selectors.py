@@ -8,8 +8,9 @@ supports; with `transform` it can rename or reject them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from typing import Final, NamedTuple
+
+from kubewright.text_cache import cache_short
 
 from .label_selectors import SelectorError
 
@@ -122,7 +123,7 @@ def _split_terms(text: str) -> list[str]:
     return [*terms, text[start:]]
 
 
-@lru_cache(maxsize=1024)
+@cache_short(maxsize=1024)
 def parse_field_selector(text: str) -> FieldSelector:
     """Parse the text form. Empty text and empty terms match everything."""
     terms: list[FieldTerm] = []

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from typing import Final
+
+from kubewright.text_cache import cache_short
 
 from .field_errors import FieldError, aggregate, quote
 from .meta import LabelSelector, LabelSelectorRequirement
@@ -342,7 +343,7 @@ class _Parser:
             values.append("")
 
 
-@lru_cache(maxsize=1024)
+@cache_short(maxsize=1024)
 def parse_selector(text: str) -> Selector:
     """Parse the text form: `app=web,tier in (a,b),!canary,rank>3`. Empty text matches everything."""
     return _Parser(text).selector()

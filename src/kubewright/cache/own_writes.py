@@ -24,10 +24,10 @@ from .store import ObjectKey
 SeenNames = dict[str, set[str]]
 """Names by namespace. The strings are those of the store: keys of their own would double its memory peak."""
 
-MAX_UNSEEN_DELETIONS = 1024
+MAX_UNSEEN_DELETIONS = 256
 UNDELIVERED_SECONDS = 30.0
 """How long the watch may take to deliver a write of this client while it delivers other changes."""
-_MAX_REVISIONS = 4096
+_MAX_REVISIONS = 512
 
 
 class _Expectation(NamedTuple):

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kubewright.apiserver.flow_control import EXEMPT, Flow, FlowControl, PriorityLevel
+from kubewright.text_cache import SHORT
 
 if TYPE_CHECKING:
     from kubewright.apiserver.authentication.user import User
@@ -24,7 +25,7 @@ GROUP: Final = "flowcontrol.apiserver.k8s.io"
 FLOW_SCHEMA_HEADER: Final = "X-Kubernetes-PF-FlowSchema-UID"
 PRIORITY_LEVEL_HEADER: Final = "X-Kubernetes-PF-PriorityLevel-UID"
 _ACCOUNT: Final = "system:serviceaccount:"
-_MAX_CACHED: Final = 4096
+_MAX_CACHED: Final = 1024
 
 
 class Classification(NamedTuple):
@@ -77,6 +78,8 @@ class FlowClassifier:
         target = (info.group, info.resource, info.subresource, info.namespace) if info.resource else info.path
         key = (user.name, user.groups, info.verb, target)
         found = self._cached.get(key)
+        if found is None and len(info.path) > SHORT:
+            return self._classify(user, info)
         if found is None:
             if len(self._cached) >= _MAX_CACHED:
                 self._cached.clear()

@@ -41,6 +41,8 @@ AGGREGATE_SECONDS = 600.0
 SPAM_BURST = 25
 SPAM_REFILL_SECONDS = 300.0
 MAX_CACHE_ENTRIES = 4096
+POSTED_SECONDS = 3600.0
+"""Events that were not repeated for this long have expired in the API server."""
 MESSAGE_LENGTH = 1024
 RECENT = 50
 QUEUE_LENGTH = 1000
@@ -75,6 +77,11 @@ class _LRUCache(OrderedDict[Any, Any]):
                 self.popitem(last=False)
         return self[key]
 
+    def expire(self, has_expired: Callable[[Any], bool]) -> None:
+        """Drop the least recently used keys whose values have no effect any more."""
+        while self and has_expired(self[next(iter(self))]):
+            self.popitem(last=False)
+
 
 class EventSpamFilter:
     """Token bucket of events per object."""
@@ -86,6 +93,7 @@ class EventSpamFilter:
     def allows(self, key: object) -> bool:
         """Take a token; return whether there was one."""
         now = self._clock()
+        self._buckets.expire(lambda each: each[0] + (now - each[1]) / SPAM_REFILL_SECONDS >= SPAM_BURST)
         bucket = self._buckets.touch(key, lambda: [float(SPAM_BURST), now])
         bucket[0] = min(float(SPAM_BURST), bucket[0] + (now - bucket[1]) / SPAM_REFILL_SECONDS)
         bucket[1] = now
@@ -116,11 +124,38 @@ class EventAggregator:
         digest = hash(message)
         seen[digest] = None
         self._groups.pop(group, None)
+        self._groups.expire(lambda each: now - each[1] > AGGREGATE_SECONDS)
         self._groups.touch(group, lambda: (seen, now))
         if len(seen) < AGGREGATE_AFTER:
             return (group, digest), message
         del seen[next(iter(seen))]
         return (group, ""), f"(combined from similar events): {message}"
+
+
+class EventCorrelator:
+    """What is known of earlier events. Recorders of one process can share it, and its memory."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.filter = EventSpamFilter(clock)
+        self.aggregator = EventAggregator(clock)
+        self._posted = _LRUCache()
+
+    def find(self, key: object) -> _StoredEvent | None:
+        """Return the stored event that a repetition is counted in."""
+        found: _StoredEvent | None = self._posted.get(key)
+        return found
+
+    def store(self, key: object, event: _StoredEvent) -> None:
+        """Remember an event that was created or counted."""
+        event.at = now = self.clock()
+        self._posted.pop(key, None)
+        self._posted.expire(lambda each: now - each.at > POSTED_SECONDS)
+        self._posted.touch(key, lambda: event)
+
+    def discard(self, key: object) -> None:
+        """Forget an event that does not exist any more."""
+        self._posted.pop(key, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +177,8 @@ class _StoredEvent:
     namespace: str
     count: int
     first: datetime
+    at: float = 0.0
+    """When it was created or counted last."""
 
 
 @dataclass(slots=True)
@@ -191,15 +228,15 @@ class EventRecorder:
         api: EventAPI = "events.k8s.io/v1",
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = now_micro,
+        correlator: EventCorrelator | None = None,
     ) -> None:
+        """`correlator` is one that is shared with other recorders, with its clock instead of `clock`."""
         self.component = component
         self._client = client
         self._api = api
         self._now = now
         self._instance = f"{component}-{socket.gethostname()}"[:128]
-        self._filter = EventSpamFilter(clock)
-        self._aggregator = EventAggregator(clock)
-        self._posted = _LRUCache()
+        self._correlator = correlator or EventCorrelator(clock)
         self._queue: OrderedDict[object, _QueuedEvent] = OrderedDict()
         self._lock = threading.Lock()
         self._wake = asyncio.Event()
@@ -231,13 +268,13 @@ class EventRecorder:
             info.span.add_event(_describe_event(now, about, type, reason, shown))
         with self._lock:
             self.recent.append(RecordedEvent(now, about, type, reason, shown))
-            if not self._filter.allows(subject):
+            if not self._correlator.filter.allows(subject):
                 logger.debug(
                     "dropped event because of its rate",
                     extra={"kind": about.kind, "namespace": about.namespace, "object": about.name},
                 )
                 return
-            key, text = self._aggregator.message((subject, type, reason, action), message)
+            key, text = self._correlator.aggregator.message((subject, type, reason, action), message)
             text = _shortened(text)
             queued = self._queue.get(key)
             if queued is not None:
@@ -299,13 +336,14 @@ class EventRecorder:
                 self._dropped = 0
 
     async def _send(self, key: object, event: _QueuedEvent) -> None:
-        posted: _StoredEvent | None = self._posted.get(key)
+        posted = self._correlator.find(key)
         if posted is not None:
             try:
                 await self._count(posted, event)
+                self._correlator.store(key, posted)
                 return
             except NotFound:
-                self._posted.pop(key, None)
+                self._correlator.discard(key)
         namespace = event.about.namespace or "default"
         for attempt in range(NAME_ATTEMPTS):
             self._last_stamp = max(self._last_stamp + 1, int(event.first.timestamp() * 1_000_000) * 1000)
@@ -317,9 +355,7 @@ class EventRecorder:
                 # Another recorder had an event about an object of this name in the same microsecond.
                 if attempt + 1 == NAME_ATTEMPTS:
                     raise
-        entry = _StoredEvent(name, namespace, event.count, event.first)
-        self._posted.pop(key, None)
-        self._posted.touch(key, lambda: entry)
+        self._correlator.store(key, _StoredEvent(name, namespace, event.count, event.first))
 
     async def _count(self, posted: _StoredEvent, event: _QueuedEvent) -> None:
         posted.count += event.count

@@ -5,13 +5,14 @@ The indexes that several components use are declared here, because an index has 
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.cache import CachedClient, KindOptions
 from kubewright.cache.indexes import by_field, by_label, by_labels, by_owner
 from kubewright.manager.cluster import Cluster
-from kubewright.manager.events import EventRecorder
+from kubewright.manager.events import EventCorrelator, EventRecorder
 from kubewright.manager.manager import Manager
 
 from .component_manager import ComponentManager
@@ -54,7 +55,11 @@ def create_component_manager(workloads: Workloads, component: Component) -> Comp
     client = client.with_interceptor(manager.cluster.calls)
     cached = CachedClient(client.rest, manager.client.mapper, client.options, cache=manager.cache)
     source = component.event_source or component.name
-    recorder = EventRecorder(client, source, api="v1", now=workloads.now)
+    if workloads.event_correlator is None:
+        workloads.event_correlator = EventCorrelator(asyncio.get_running_loop().time)
+    recorder = EventRecorder(
+        client, source, api="v1", now=workloads.now, correlator=workloads.event_correlator
+    )
     manager.add(recorder)
     if workloads.pods is None:
         workloads.pods = PodLister(manager.cache)

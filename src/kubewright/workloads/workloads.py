@@ -20,6 +20,7 @@ from .controllers import CLOUD, COMPONENTS, PROGRAMS, Component
 
 if TYPE_CHECKING:
     from kubewright.controller.manager_protocol import Runnable
+    from kubewright.manager.events import EventCorrelator
     from kubewright.manager.manager import Manager
     from kubewright.tracing.source import SpanSource
 
@@ -94,6 +95,8 @@ class Workloads:
         self.simulated_nodes: SimulatedNodes | None = None
         """The kubelets of the simulated nodes; `None` until the first pod exists."""
         self.pods: PodLister | None = None
+        self.event_correlator: EventCorrelator | None = None
+        """What the event recorders of all components share."""
         """Cached pods, for all components."""
         self._create_cloud = cloud
         self._cloud: CloudProvider | None = None

@@ -29,4 +29,9 @@ class WriteIntervals:
 
     def record(self, request: Request) -> None:
         """Record a write."""
-        self._last[request] = asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time()
+        self._last.pop(request, None)
+        self._last[request] = now
+        # Sorted by time: what is before the first write within the interval has no effect any more.
+        while now - self._last[oldest := next(iter(self._last))] > self.seconds:
+            del self._last[oldest]

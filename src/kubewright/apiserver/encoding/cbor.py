@@ -11,7 +11,6 @@ CBORServingAndStorage.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -20,6 +19,7 @@ from multidict import CIMultiDict
 from kubewright.api import cbor
 from kubewright.api.errors import BadRequest
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, WrappedStream
+from kubewright.text_cache import cache_short
 
 from .negotiation import JSON, PROTOBUF, YAML, encode, parse_accept
 
@@ -58,7 +58,7 @@ class CBORHandler:
         return _to_cbor(response) if accepted is not None and request.path.startswith("/api") else response
 
 
-@lru_cache(maxsize=256)
+@cache_short(maxsize=256)
 def _accept_json(header: str) -> str | None:
     """Return the Accept header with JSON instead of CBOR; `None` if the client prefers another format."""
     clauses = parse_accept(header)

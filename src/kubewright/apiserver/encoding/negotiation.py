@@ -8,7 +8,6 @@ available, ordered by quality. A media type can request a transformation
 from __future__ import annotations
 
 import threading
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,6 +15,7 @@ import yaml
 
 from kubewright.api.errors import APIError, NotAcceptable
 from kubewright.apiserver.http.messages import GeneratedPieces, HTTPRequest, HTTPResponse, Pieces
+from kubewright.text_cache import cache_short
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -52,7 +52,7 @@ class AcceptClause(NamedTuple):
     quality: float
 
 
-@lru_cache(maxsize=512)
+@cache_short(maxsize=512)
 def parse_accept(header: str) -> tuple[AcceptClause, ...]:
     """Parse an Accept header; media ranges with the highest quality first."""
     clauses = []
@@ -80,7 +80,7 @@ def _media(wanted: str, protobuf: bool) -> str:
     return PROTOBUF if wanted == PROTOBUF and protobuf else ""
 
 
-@lru_cache(maxsize=512)
+@cache_short(maxsize=512)
 def _negotiate(header: str, protobuf: bool, tables: bool, transforms: bool) -> ResponseFormat | str | None:
     """Return the format; `None` if no requested transformation is available, "unknown" if no media type
     is."""

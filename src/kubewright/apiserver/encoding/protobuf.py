@@ -15,13 +15,14 @@ from __future__ import annotations
 import binascii
 import struct
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Final
 
 import msgspec
 
 from kubewright.api.builtin_schemas import message_name, wire_messages
 from kubewright.api.wire_messages import SCALARS, Field, Message, Messages
+from kubewright.text_cache import cache_short
 
 from .protobuf_wire import (
     BYTES,
@@ -64,7 +65,7 @@ _ENVELOPE_END: Final = put_bytes(3, b"") + put_bytes(4, b"")
 """No content encoding and no content type."""
 
 
-@lru_cache(maxsize=1024)
+@cache_short(maxsize=1024)
 def _envelope_head(api_version: str, kind: str) -> bytes:
     """Encode the envelope of a kind up to the length of the message."""
     type_meta = put_bytes(1, api_version.encode()) + put_bytes(2, kind.encode())

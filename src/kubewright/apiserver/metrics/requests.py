@@ -36,6 +36,8 @@ _VERBS = {
 }
 
 
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT"))
+"""Other methods share one label: clients can send any."""
 _LABELS = ("verb", "group", "version", "resource", "subresource", "scope")
 _COUNTED_LABELS = ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "code")
 _MAX_SERIES = 5000
@@ -77,16 +79,19 @@ class RequestMetrics(Collector):
         )
         series = self._by_request.get(key)
         if series is None:
-            if len(self._by_request) > _MAX_SERIES:
-                self._by_request.clear()
-            series = self._by_request[key] = self._find(info, status)
+            series = self._find(info, status)
+            if status < 400 or self.is_served(info):
+                if len(self._by_request) > _MAX_SERIES:
+                    self._by_request.clear()
+                self._by_request[key] = series
         series.codes[status] = series.codes.get(status, 0) + 1
         if response.stream is None:
             series.durations.observe(elapsed)
             series.sizes.observe(response.length)
 
     def _find(self, info: RequestInfo, status: int) -> _Series:
-        verb = _VERBS.get(info.verb, info.verb.upper() or "OTHER")
+        method = info.verb.upper()
+        verb = _VERBS.get(info.verb) or (method if method in _METHODS else "OTHER")
         labels = (verb, info.group, info.version, info.resource, info.subresource, info.scope)
         if status >= 400 and not self.is_served(info):
             labels = (verb, "", "", "", "", "")

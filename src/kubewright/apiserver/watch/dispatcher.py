@@ -146,17 +146,17 @@ class EventDispatcher:
         """Events since `_recent_since` that no registered cache has received."""
         self._recent_since: int | None = None
         """`None`: recent events are not recorded."""
-        self._registered: set[str] = set()
-        """Key prefixes of all caches so far: the recent events of these are incomplete."""
+        self._unregistered: dict[str, int] = {}
+        """Key prefixes of removed caches, with the revision up to which recent events are incomplete."""
 
     def register(self, cache: WatchCache) -> None:
         """Dispatch events with the cache's prefix to it."""
         key = cache.prefix[len(self.prefix) : -1]
-        self._caches[key] = (*self._caches.get(key, ()), cache)
-        is_new = key not in self._registered
-        self._registered.add(key)
-        if self._recent_since is not None and is_new:
-            cache.load(self._take_recent(cache), self._recent_since)
+        others = self._caches.get(key, ())
+        self._caches[key] = (*others, cache)
+        if self._recent_since is not None and not others:
+            since = max(self._recent_since, self._unregistered.pop(key, 0))
+            cache.load([event for event in self._take_recent(cache) if event.revision > since], since)
         elif self.running:
             cache.reset(self.revision)
         for listener in self.listeners:
@@ -170,6 +170,10 @@ class EventDispatcher:
             self._caches[key] = tuple(each for each in caches if each is not cache)
             if not self._caches[key]:
                 del self._caches[key]
+                if self._recent_since is not None:
+                    self._unregistered[key] = self.revision
+                    if len(self._unregistered) > RECENT_REVISIONS:
+                        self._forget_recent(self.revision)
             for listener in self.listeners:
                 listener.on_resource_removed(cache)
 
@@ -297,14 +301,19 @@ class EventDispatcher:
         """Record an event for a cache that is registered later, such as that of a custom resource."""
         self._recent.append(event)
         if len(self._recent) > RECENT_REVISIONS:
-            half = RECENT_REVISIONS // 2
-            self._recent_since = self._recent[half - 1].revision
-            del self._recent[:half]
+            self._forget_recent(self._recent[RECENT_REVISIONS // 2 - 1].revision)
+
+    def _forget_recent(self, revision: int) -> None:
+        """Forget the recent events up to a revision."""
+        self._recent_since = revision
+        self._recent = [event for event in self._recent if event.revision > revision]
+        self._unregistered = {key: since for key, since in self._unregistered.items() if since > revision}
 
     async def _restart(self) -> Any:
         """Start another watch at the current revision; every listener lists again."""
         self._lost, self._interrupted = True, False
         self._recent, self._recent_since = [], None
+        self._unregistered.clear()
         for cache in self._all():
             cache.close_watchers()
         for listener in self.listeners:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Final
 
 import re2
 
 from kubewright.cel.errors import CelError
 from kubewright.cel.functions import Overload, overload
+from kubewright.text_cache import cache_short
 
 _OPTIONS: Final = re2.Options()
 _OPTIONS.log_errors = False
@@ -35,7 +35,7 @@ def _reason(error: Exception) -> str:
     return f"{_REASONS.get(reason, reason)}: `{where}`" if colon else _REASONS.get(reason, reason)
 
 
-@lru_cache(maxsize=512)
+@cache_short(maxsize=512)
 def compiled(pattern: str) -> Any:
     """Return the compiled pattern; raise `CelError`."""
     try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -17,6 +16,7 @@ from kubewright.api.times import duration_nanoseconds
 from kubewright.cel.errors import CelError
 from kubewright.cel.functions import Overload, overload
 from kubewright.cel.values import MAX_INT, MIN_INT, NANOS, DurationValue, TimestampValue
+from kubewright.text_cache import cache_short
 
 MIN_SECONDS: Final = -62135596800
 MAX_SECONDS: Final = 253402300799
@@ -108,7 +108,7 @@ def read_timestamp(text: str) -> TimestampValue:
     raise CelError(f"Invalid date-time format: {text}")
 
 
-@lru_cache(maxsize=1024)
+@cache_short(maxsize=1024)
 def parse_duration_ns(text: str) -> int:
     """Nanoseconds of a Go duration; raises `ValueError`."""
     total = duration_nanoseconds(text)
@@ -169,7 +169,7 @@ def timestamp_of_seconds(seconds: int) -> TimestampValue:
     return checked_timestamp(seconds * NANOS)
 
 
-@lru_cache(maxsize=256)
+@cache_short(maxsize=256)
 def _zone(name: str) -> tzinfo | timedelta:
     """Return a time zone, or an offset in seconds beyond the range of `datetime.timezone`."""
     if ":" not in name:

@@ -150,7 +150,7 @@ class ContainerStarts:
         return {"name": name}
 
     def _is_missing(self, image: str) -> bool:
-        if image in self._worker.node.images:
+        if self._worker.node.has_image(image):
             return False
         return any(fnmatchcase(image, pattern) for pattern in self._worker.context.settings.missing_images)
 
@@ -177,12 +177,11 @@ class ContainerStarts:
         return container.backoff
 
     def _report_image(self, container: ContainerState, path: str) -> None:
-        image, images = container.image, self._worker.node.images
-        if image in images:
+        image = container.image
+        if self._worker.node.pull(image):
             text = f'Container image "{image}" already present on machine'
             self._worker.context.event(self._worker, "Normal", "Pulled", text, path)
             return
-        images.add(image)
         self._worker.context.event(self._worker, "Normal", "Pulling", f'Pulling image "{image}"', path)
         text = (
             f'Successfully pulled image "{image}" in 50ms (50ms including waiting). '

@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 QUEUE_LENGTH: Final = 2000
 _REMEMBERED: Final = 4096
+_REMEMBERED_SECONDS: Final = 3600.0
+"""Events that were not repeated for this long have expired in the API server."""
 _DEFERRED_SECONDS: Final = 0.1
 
 
@@ -39,10 +41,10 @@ class KubeletEvent(NamedTuple):
 
 
 class _Sent:
-    __slots__ = ("count", "name", "namespace")
+    __slots__ = ("at", "count", "name", "namespace")
 
-    def __init__(self, name: str, namespace: str) -> None:
-        self.name, self.namespace, self.count = name, namespace, 1
+    def __init__(self, name: str, namespace: str, at: float) -> None:
+        self.name, self.namespace, self.at, self.count = name, namespace, at, 1
 
 
 class KubeletEvents:
@@ -125,6 +127,9 @@ class KubeletEvents:
             if sent is not None:
                 try:
                     await self._count(sent)
+                    sent.at = self._clock.time()
+                    if event in self._sent:
+                        self._sent.move_to_end(event)
                     return
                 except NotFound:
                     del self._sent[event]
@@ -148,7 +153,8 @@ class KubeletEvents:
         if path:
             involved["fieldPath"] = path
         self._last_name = max(self._last_name + 1, int(self._clock.date().timestamp() * 1_000_000) * 1000)
-        sent = _Sent(f"{name}.{self._last_name:x}", namespace or "default")
+        now = self._clock.time()
+        sent = _Sent(f"{name}.{self._last_name:x}", namespace or "default", now)
         stamp = self._clock.stamp()
         body: Object = {
             "apiVersion": "v1",
@@ -167,7 +173,9 @@ class KubeletEvents:
         }
         await self._client.create(Unstructured(body))
         self._sent[event] = sent
-        if len(self._sent) > _REMEMBERED:
+        while (
+            len(self._sent) > _REMEMBERED or now - self._sent[next(iter(self._sent))].at > _REMEMBERED_SECONDS
+        ):
             self._sent.popitem(last=False)
 
     def pending(self) -> Iterator[KubeletEvent]:

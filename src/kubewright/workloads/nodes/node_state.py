@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from .objects import Object, amount_of
 
@@ -45,6 +45,12 @@ def host_ports(spec: Object) -> frozenset[HostPort]:
     )
 
 
+MAX_PULLED_IMAGES: Final = 256
+"""Images that a node has pulled; of more, those that were not used for the longest time are deleted."""
+MAX_ADDRESSES: Final = 1 << 16
+"""Addresses of a node that are used; the network of a node with IPv6 has many more."""
+
+
 class AddressPool:
     """Addresses of the pods of one node. A released address is reused after all others were used."""
 
@@ -54,7 +60,7 @@ class AddressPool:
         self._first = int(network.network_address)
         # The first address is the network, the second the gateway.
         self._next = 2
-        self._end = network.num_addresses - (1 if network.version == 4 else 0)
+        self._end = min(network.num_addresses - (1 if network.version == 4 else 0), MAX_ADDRESSES)
         self._released: deque[int] = deque()
         self._used: set[int] = set()
 
@@ -103,6 +109,8 @@ class NodeState:
         """Whether the kubelet has stopped: it does not renew its Lease and does not act on pods."""
         self.pressure: frozenset[str] = frozenset()
         self.images: set[str] = set()
+        """Images of the node status."""
+        self._pulled: dict[str, None] = {}
         self.pods: set[str] = set()
         """The uids of the pods on this node that are not finished."""
         self.used: dict[str, int] = {}
@@ -137,6 +145,21 @@ class NodeState:
         cidr = str(spec.get("podCIDR") or "")
         if cidr and cidr != self.cidr:
             self.cidr, self.pool = cidr, AddressPool(cidr)
+
+    def has_image(self, image: str) -> bool:
+        """Whether an image is on the node."""
+        return image in self.images or image in self._pulled
+
+    def pull(self, image: str) -> bool:
+        """Pull an image; return whether it was on the node already."""
+        if image in self.images:
+            return True
+        existed = image in self._pulled
+        self._pulled.pop(image, None)
+        self._pulled[image] = None
+        if len(self._pulled) > MAX_PULLED_IMAGES:
+            del self._pulled[next(iter(self._pulled))]
+        return existed
 
     def allocate_address(self) -> str:
         """Return an address for a pod."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any, Final
 
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.quantity import Quantity
 from kubewright.api.times import format_micro_time, format_time
+from kubewright.text_cache import cache_short
 
 Object = dict[str, Any]
 """An object or a part of it, as decoded JSON."""
@@ -52,7 +52,7 @@ class LoopClock:
         return format_micro_time(self.date())
 
 
-@lru_cache(maxsize=4096)
+@cache_short(maxsize=4096)
 def milli_units(text: str) -> int:
     """Return a quantity in thousandths, rounded up."""
     return Quantity(text).as_int(-3)

@@ -138,6 +138,8 @@ class SchedulerCache:
             groups[pod.group] = left
         else:
             del groups[pod.group]
+            if not groups:
+                del self._groups[pod.namespace]
 
     # Snapshot
 

@@ -167,7 +167,7 @@ class Scheduler:
 
     def _reporter(self, scheduler_name: str) -> APIReporter:
         client = getattr(self._client, "uncached", self._client)
-        recorder = EventRecorder(client, scheduler_name)
+        recorder = EventRecorder(client, scheduler_name, clock=lambda: asyncio.get_running_loop().time())
         self._manager.add(recorder)
         reporter = APIReporter(scheduler_name, self._client, recorder)
         self._reporters.append(reporter)
