@@ -21,13 +21,12 @@ from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
 
 from .kind_types import metadata_of
-from .membership import SetMember, appliers, label_mark, member_of
+from .membership import PART_OF_LABEL, SET_MARK, SetMember, appliers, member_of
 
 if TYPE_CHECKING:
     from .client import Client
 
 ID_LABEL: Final = "applyset.kubernetes.io/id"
-PART_OF_LABEL: Final = "applyset.kubernetes.io/part-of"
 TOOLING_ANNOTATION: Final = "applyset.kubernetes.io/tooling"
 KINDS_ANNOTATION: Final = "applyset.kubernetes.io/contains-group-kinds"
 ADOPTED_ANNOTATION: Final = "kubewright.io/adopted"
@@ -35,7 +34,6 @@ ADOPTED_ANNOTATION: Final = "kubewright.io/adopted"
 NAMESPACES_ANNOTATION: Final = "applyset.kubernetes.io/additional-namespaces"
 
 CRD: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
-SET_MARK: Final = label_mark(PART_OF_LABEL)
 PARENT: Final = GroupVersionKind("", "v1", "ConfigMap")
 
 

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 Mark = tuple[str, ...]
 """Path in `fieldsV1` of the field that makes an object a member."""
 
+PART_OF_LABEL: Final = "applyset.kubernetes.io/part-of"
+SET_MARK: Final[Mark] = ("f:metadata", "f:labels", f"f:{PART_OF_LABEL}")
+_OWNER_MARK: Final[Mark] = ("f:metadata", "f:ownerReferences")
 _ATTEMPTS: Final = 5
 
 
@@ -75,24 +78,22 @@ class Removal(NamedTuple):
 
 def owner_mark(uid: str | None) -> Mark:
     """Return the path of the owner reference to the object with this uid."""
-    return ("f:metadata", "f:ownerReferences", f'k:{{"uid":"{uid}"}}')
+    return (*_OWNER_MARK, f'k:{{"uid":"{uid}"}}')
 
 
-def label_mark(label: str) -> Mark:
-    """Return the path of a label."""
-    return ("f:metadata", "f:labels", f"f:{label}")
+def appliers(entries: Iterable[ManagedFieldsEntry] | None, *marks: Mark) -> frozenset[str]:
+    """Return the managers that have applied one of the marks, by `managedFields` of the object."""
+    return frozenset(
+        each.manager or ""
+        for each in entries or ()
+        if each.operation == "Apply" and any(_has_field(each.fields_v1, mark) for mark in marks)
+    )
 
 
-def appliers(entries: Iterable[ManagedFieldsEntry] | None, mark: Mark) -> frozenset[str]:
-    """Return the managers that have applied the marked field, by `managedFields` of the object."""
-    found = set()
-    for each in entries or ():
-        fields: Any = each.fields_v1
-        for step in mark:
-            fields = fields.get(step) if fields is not None else None
-        if each.operation == "Apply" and fields is not None:
-            found.add(each.manager or "")
-    return frozenset(found)
+def _has_field(fields: Any, mark: Mark) -> bool:
+    for step in mark:
+        fields = fields.get(step) if fields is not None else None
+    return fields is not None
 
 
 def member_of(gvk: GroupVersionKind, metadata: Any) -> SetMember:
@@ -131,8 +132,8 @@ async def remove_member(client: Client, member: SetMember, manager: FieldManager
         live = await client.get_or_none(kind, name, namespace=namespace)
         if live is None or live.metadata.uid != member.uid or live.metadata.deletion_timestamp is not None:
             return Removal()
-        found = appliers(live.metadata.managed_fields, mark)
-        own, others = found & manager.names, found - manager.names
+        own = appliers(live.metadata.managed_fields, mark) & manager.names
+        others = appliers(live.metadata.managed_fields, _OWNER_MARK, SET_MARK) - manager.names
         # The resource version: another controller can apply the object after it was read.
         unchanged = Preconditions(uid=member.uid, resource_version=live.metadata.resource_version)
         try:
@@ -165,12 +166,13 @@ async def _release(client: Client, member: SetMember, manager: str) -> None:
 
 
 __all__ = [
+    "PART_OF_LABEL",
+    "SET_MARK",
     "FieldManager",
     "Mark",
     "Removal",
     "SetMember",
     "appliers",
-    "label_mark",
     "member_of",
     "owner_mark",
     "remove_member",
