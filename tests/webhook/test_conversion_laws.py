@@ -8,20 +8,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import itertools
 import types
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from hypothesis import example, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from kubewright.api import CustomResource, Spec, codec, resource
+from kubewright.api import CustomResource, ObjectMeta, Spec, Unstructured, WebhookConversion, codec, resource
+from kubewright.api.apiextensions.v1 import CustomResourceDefinition
+from kubewright.api.core.v1 import Namespace
+from kubewright.api.declarations import resource_info
+from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.markers import AsIntOrString, ListMap, PreserveUnknownFields, Schemaless
+from kubewright.client import Client, ClusterConfig
+from kubewright.manager.installation import install_definitions
 from kubewright.schema.defaulting import apply_defaults
 from kubewright.schema.pruning import prune
-from kubewright.webhook import Converter, Move
+from kubewright.testing import start_test_server
+from kubewright.webhook import Converter, Move, SelfSignedCertificates, WebhookServer
 from kubewright.webhook.conversion import schema_node
 from kubewright.webhook.preserved_fields import MISSING, merge
 
@@ -139,7 +147,11 @@ def version(name: str, fields: dict[str, tuple[Any, Any]], number: int) -> Any:
     kind = types.new_class(
         "Thing", (CustomResource[spec, None],), {}, lambda namespace: namespace.update(body)
     )
-    return resource(group=f"laws{number}.example.com", version=name)(kind)
+    is_hub = name == "v2"
+    conversion = WebhookConversion() if is_hub else None
+    return resource(
+        group=f"laws{number}.example.com", version=name, storage=is_hub, hub=is_hub, conversion=conversion
+    )(kind)
 
 
 @st.composite
@@ -250,3 +262,67 @@ def test_hidden_fields_follow_their_elements(numbers: list[int], data: st.DataOb
     for each in merged:
         if each["n"] in kept:
             assert each["hidden"] == str(each["n"])
+
+
+async def test_an_api_server_serves_every_version_of_what_was_written_in_any(
+    real_config: ClusterConfig | None,
+) -> None:
+    """Served B equals stored A converted, whichever version a write came through; updates change nothing."""
+    cases: list[tuple[Versions, dict[str, Document]]] = []
+
+    @settings(max_examples=12, database=None, phases=(Phase.generate,))
+    @given(versions(), st.data())
+    def collect(of: Versions, data: st.DataObject) -> None:
+        cases.append((of, {name: draw_object(data, of, name) for name in ("v1", "v2")}))
+
+    collect()
+    certificates = SelfSignedCertificates()
+    webhooks = WebhookServer(certificates, host="127.0.0.1", port=0)
+    for of, _ in cases:
+        webhooks.conversions.add(of.converter)
+    stop = asyncio.Event()
+    serving = asyncio.create_task(webhooks.run(stop))
+    await asyncio.wait_for(webhooks.wait_until_started(), 60)
+    try:
+        options: Any = {"controllers": False} if real_config is None else {}
+        place = "in-process" if real_config is None else "real"
+        async with start_test_server(place, real_config, **options) as server:
+            client = server.client()
+            if real_config is not None:
+                await client.with_field_owner("test").apply(Namespace(metadata=ObjectMeta(name="default")))
+            url = f"https://127.0.0.1:{webhooks.port}"
+            for of, objects in cases:
+                await install_definitions(
+                    client, of.converter.types, conversion_url=url, ca_bundle=certificates.ca_bundle
+                )
+                kinds = {gvk.version: gvk for kind in of.converter.types if (gvk := kind.gvk) is not None}
+                for name, document in objects.items():
+                    obj = Unstructured(copy.deepcopy(document))
+                    obj.metadata.name, obj.metadata.namespace = f"from-{name}", "default"
+                    await client.create(obj)
+                    written = await read(client, kinds[name], f"from-{name}")
+                    assert written["spec"] == document["spec"]
+                    for other, kind in kinds.items():
+                        served = await read(client, kind, f"from-{name}")
+                        if other != name:
+                            assert served == convert(of, written, other)
+                        await client.update(Unstructured(copy.deepcopy(served)))
+                        assert unversioned(await read(client, kind, f"from-{name}")) == unversioned(served)
+                        assert (await read(client, kinds[name], f"from-{name}"))["spec"] == document["spec"]
+                if real_config is not None:
+                    plural = resource_info(of.converter.hub).plural
+                    await client.delete(CustomResourceDefinition, f"{plural}.{of.converter.kind.group}")
+    finally:
+        stop.set()
+        await serving
+
+
+async def read(client: Client, kind: GroupVersionKind, name: str) -> Document:
+    document: Document = codec.loads(codec.encode(await client.get(kind, name, namespace="default")))
+    del document["metadata"]["managedFields"]
+    return document
+
+
+def unversioned(document: Document) -> Document:
+    metadata = {key: each for key, each in document["metadata"].items() if key != "resourceVersion"}
+    return {**document, "metadata": metadata}
