@@ -79,7 +79,7 @@ def manifests_command(modules: tuple[str, ...], check: bool, **options: Any) -> 
         raise click.ClickException(missing_modules("manifests"))
     result = _generate(names, project, settings)
     output = settings.output
-    for warning in result.warnings:
+    for warning in result.messages:
         click.echo(f"Warning: {warning}", err=True)
     if not result.files:
         raise click.ClickException(

@@ -84,7 +84,7 @@ class ProjectDeployment:
 
         add_project_to_path()
         manifests = generate_project(self.settings)
-        for warning in manifests.warnings:
+        for warning in manifests.messages:
             click.echo(f"Warning: {warning}", err=True)
         return manifests
 

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -45,10 +45,17 @@ class Manifests:
 
     files: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    conversion_problems: list[tuple[Literal["error", "warning"], Problem]] = field(default_factory=list)
+    """Problems of converters. The files do not depend on them: a conversion can be written later."""
     initial_files: dict[str, str] = field(default_factory=dict)
     """Files that are written only if they do not exist: the user owns them."""
     tree: DeploymentTree | None = None
     """The deployment, if the settings of the project have one."""
+
+    @property
+    def messages(self) -> list[str]:
+        """All warnings, with the problems of converters."""
+        return [*self.warnings, *(str(problem) for _, problem in self.conversion_problems)]
 
 
 def generate(
@@ -80,11 +87,7 @@ def generate(
             manifests.warnings.append(str(missing))
         problems.extend(_unused_converter(project, versions))
     for provider in project.converting if not problems else ():
-        for severity, problem in provider.conversion_problems():
-            if severity == "error":
-                problems.append(problem)
-            else:
-                manifests.warnings.append(str(problem))
+        manifests.conversion_problems += provider.conversion_problems()
     if settings is not None and settings.has_deployment:
         from .deployment.tree import build_tree
 

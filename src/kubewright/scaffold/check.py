@@ -64,6 +64,8 @@ def _declaration_findings(project: Project, options: Options | None) -> Iterator
         return
     for warning in manifests.warnings:
         yield Finding("warning", "", "", warning)
+    for severity, problem in manifests.conversion_problems:
+        yield _finding(severity, problem)
     for definition in definitions_of(project, options):
         yield from _condition_findings(definition)
 
