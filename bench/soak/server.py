@@ -12,7 +12,7 @@ from aiohttp import web
 
 from bench._process import Server
 from bench.soak.kinds import GROUP, Object
-from kubewright.apiserver.http.tls import CertificateAuthority, server_context
+from kubewright.tls.certificates import CertificateAuthority, server_context
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
 TYPES = {

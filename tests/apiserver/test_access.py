@@ -26,7 +26,7 @@ from kubewright.apiserver.authentication.x509 import PeerCertificate, X509Authen
 from kubewright.apiserver.authorization import AlwaysAllowPaths, AuthorizationAttributes, Decision
 from kubewright.apiserver.authorization.delegated import DelegatedAuthorizer
 from kubewright.apiserver.authorization.rbac import BindingRuleResolver, RBACAuthorizer
-from kubewright.apiserver.http.tls import CertificateAuthority
+from kubewright.tls.certificates import CertificateAuthority
 
 
 def der(pair) -> bytes:

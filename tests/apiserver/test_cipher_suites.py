@@ -8,8 +8,8 @@ import ssl
 
 import pytest
 
-from kubewright.apiserver.http.cipher_suites import check_cipher_suites, set_cipher_suites
 from kubewright.controlplane import ControlPlane
+from kubewright.tls.cipher_suites import check_cipher_suites, set_cipher_suites
 
 GCM = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
 CHACHA = "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"

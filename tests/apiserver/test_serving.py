@@ -13,8 +13,8 @@ from kubewright.api.errors import InternalError
 from kubewright.apiserver import APIServer, HTTPServer, User, resource_of, serve
 from kubewright.apiserver.authorization import AuthorizationAttributes
 from kubewright.apiserver.authorization.delegated import DelegatedAuthorizer
-from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair
 from kubewright.storage import MemoryStorage, RequestTooLarge, open_storage
+from kubewright.tls.certificates import CertificateAuthority, KeyPair
 
 
 async def served_certificate(https: HTTPServer) -> str:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kubewright.apiserver.http.tls import CertificateAuthority
+from kubewright.tls.certificates import CertificateAuthority
 
 PROGRAM = """
 import asyncio, ssl, sys

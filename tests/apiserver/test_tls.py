@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kubewright.apiserver.http.server import serve
-from kubewright.apiserver.http.tls import CertificateAuthority, write_private
+from kubewright.tls.certificates import CertificateAuthority, write_private
 
 
 def test_a_key_is_not_in_the_repr_of_its_pair() -> None:

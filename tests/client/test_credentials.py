@@ -15,7 +15,6 @@ import pytest
 from aiohttp import web
 
 from kubewright.apiserver import APIServer, serve
-from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.client import (
     Client,
     ClusterConfig,
@@ -31,6 +30,7 @@ from kubewright.client import (
 from kubewright.client.config.exec_plugin import ExecCredentials
 from kubewright.client.config.oidc import OIDCToken
 from kubewright.storage import MemoryStorage
+from kubewright.tls.certificates import CertificateAuthority
 
 
 async def test_token_file_is_reread(tmp_path: Path) -> None:

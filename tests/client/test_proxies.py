@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from kubewright.apiserver import APIServer, HTTPRequest, HTTPResponse, serve
-from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.client import Client, ClusterConfig, ConnectionFailed, HTTPTransport, PEMData
 from kubewright.storage import MemoryStorage
+from kubewright.tls.certificates import CertificateAuthority
 
 AUTHORITY = CertificateAuthority.create()
 """Of the server and, unless a test says otherwise, of the proxy."""

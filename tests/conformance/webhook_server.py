@@ -28,7 +28,7 @@ from typing import Any
 from aiohttp import web
 from tests.conformance.paths import assign, locate
 
-from kubewright.apiserver.http.tls import CertificateAuthority
+from kubewright.tls.certificates import CertificateAuthority
 
 Settings = dict[str, Any]
 

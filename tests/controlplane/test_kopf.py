@@ -15,7 +15,7 @@ import kubernetes_asyncio.config
 import pytest
 from tests.waiting import eventually
 
-from kubewright.apiserver.http.tls import CertificateAuthority
+from kubewright.tls.certificates import CertificateAuthority
 
 GROUP = "kopf-tests.example.com"
 NAMESPACE = "kopf-tests"

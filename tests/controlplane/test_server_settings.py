@@ -10,11 +10,11 @@ from typing import Any
 
 from kubewright.api.core.v1 import Namespace
 from kubewright.apiserver.http.messages import HTTPRequest
-from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.apiserver.in_process import ADMINISTRATOR
 from kubewright.client import Client, load_config
 from kubewright.controlplane import ControlPlane
 from kubewright.controlplane.identity import TokenIssuer
+from kubewright.tls.certificates import CertificateAuthority
 
 
 async def request(plane: ControlPlane, method: str, path: str, body: Any = None, token: str = "") -> Any:

@@ -11,10 +11,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.client import Client
 from kubewright.dashboard import Dashboard, DashboardError
 from kubewright.dashboard.sessions import HEADER, SESSION_SECONDS, Sessions
+from kubewright.tls.certificates import CertificateAuthority
 
 from .conftest import Browser, browse, sign_in
 

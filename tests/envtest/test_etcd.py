@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.envtest.etcd import start
 from kubewright.envtest.etcd_connection import EtcdClientOptions, EtcdUnavailable, open_etcd
 from kubewright.envtest.flags import FlagError
 from kubewright.storage.etcd import EtcdStorage
 from kubewright.storage.sqlite import SQLiteStorage
+from kubewright.tls.certificates import CertificateAuthority
 
 
 async def get(url: str) -> tuple[int, str]:

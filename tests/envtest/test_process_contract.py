@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 from tests.ports import reserve_ports
 
-from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.envtest.executables import write_executables
+from kubewright.tls.certificates import CertificateAuthority
 
 
 @pytest.fixture(scope="module")

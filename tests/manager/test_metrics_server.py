@@ -14,7 +14,6 @@ from prometheus_client import REGISTRY, Counter
 
 from kubewright.api import ObjectMeta, Unstructured
 from kubewright.api.core.v1 import ConfigMap, ServiceAccount
-from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.client import Client
 from kubewright.client.rest.metrics import ClientMetrics
 from kubewright.controller import ControllerBuilder, Request
@@ -22,6 +21,7 @@ from kubewright.manager import Cluster, LeaderElector, Manager, Operator
 from kubewright.manager.http import HTTPServer, MetricsAuthorizer, metrics_server
 from kubewright.testing import run_operator
 from kubewright.testing.server import TestServer
+from kubewright.tls.certificates import CertificateAuthority
 from kubewright.webhook import CertificateFiles, SelfSignedCertificates
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair, write_private
 from kubewright.cli import main
 from kubewright.controlplane import ControlPlane
 from kubewright.controlplane.config_file import ConfigFileError
 from kubewright.storage import DamagedStore, SQLiteStorage, StorageError, backup, restore
 from kubewright.storage.backups import copy_database
+from kubewright.tls.certificates import CertificateAuthority, KeyPair, write_private
 from kubewright.trusted_files import ALLOW_SHARED_FILES, UntrustedFile, check_file
 
 OTHER_USER = 54321

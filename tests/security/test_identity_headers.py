@@ -24,13 +24,13 @@ from kubewright.api.errors import ServiceUnavailable
 from kubewright.apiserver import APIServer, HTTPRequest, HTTPResponse
 from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.http.connection import CompleteResponse, response_headers
-from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair, server_context
 from kubewright.apiserver.in_process import InProcessTransport
 from kubewright.client.config.cluster_config import ClusterConfig
 from kubewright.client.transport.http import HTTPTransport
 from kubewright.controlplane.aggregation.proxy import Proxy
 from kubewright.controlplane.aggregation.remote import Remote, Service
 from kubewright.storage.memory import MemoryStorage
+from kubewright.tls.certificates import CertificateAuthority, KeyPair, server_context
 from kubewright.workloads.nodes.kubelet_api.pod_proxy import send_to_pod
 from kubewright.workloads.nodes.processes.handlers import _http_get
 

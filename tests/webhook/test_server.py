@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from kubewright.apiserver.http.tls import CertificateAuthority
+from kubewright.tls.certificates import CertificateAuthority
 from kubewright.webhook import (
     AdmissionRequest,
     AdmissionResponse,

@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
-from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair
 from kubewright.storage.contract import KeyExists, RevisionMismatch, Storage
+from kubewright.tls.certificates import CertificateAuthority, KeyPair
 from kubewright.trusted_files import read_named_file
 
 PRIVATE = "/kubewright/private/"

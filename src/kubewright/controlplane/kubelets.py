@@ -26,8 +26,8 @@ from .aggregation.remote import Remote, Service, forwarded_headers
 if TYPE_CHECKING:
     import aiohttp
 
-    from kubewright.apiserver.http.tls import KeyPair
     from kubewright.apiserver.server import APIServer
+    from kubewright.tls.certificates import KeyPair
 
 ADDRESS_TYPES: Final = ("InternalDNS", "InternalIP", "Hostname", "ExternalDNS", "ExternalIP")
 """Types of node addresses, preferred first. Simulated nodes have `InternalDNS` addresses."""

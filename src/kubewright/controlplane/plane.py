@@ -61,8 +61,8 @@ from .webhooks import ServiceResolver, WebhookClient
 if TYPE_CHECKING:
     from kubewright.apiserver.audit import AuditOptions
     from kubewright.apiserver.http.server import HTTPServer
-    from kubewright.apiserver.http.tls import CertificateAuthority
     from kubewright.client import Client
+    from kubewright.tls.certificates import CertificateAuthority
     from kubewright.workloads.workloads import Workloads
 
     from .config_reload import ConfigReloader
@@ -206,7 +206,7 @@ class ControlPlane:
         self._tls_min_version = tls_min_version
         self._tls_cipher_suites = tuple(tls_cipher_suites)
         if self._tls_cipher_suites:
-            from kubewright.apiserver.http.cipher_suites import check_cipher_suites
+            from kubewright.tls.cipher_suites import check_cipher_suites
 
             check_cipher_suites(self._tls_cipher_suites)
         self.advertise_address = advertise_address

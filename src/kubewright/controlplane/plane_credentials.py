@@ -24,8 +24,8 @@ from .credentials import (
 from .serving_certificate import load_serving_certificate
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair
     from kubewright.storage import Storage
+    from kubewright.tls.certificates import CertificateAuthority, KeyPair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Sequence
 from pathlib import Path
 
-from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair
+from kubewright.tls.certificates import CertificateAuthority, KeyPair
 from kubewright.trusted_files import check_file
 
 from .credentials import CredentialStore, load_or_issue_certificate

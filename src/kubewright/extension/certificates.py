@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.apiserver.http.tls import KeyPair
+from kubewright.tls.certificates import KeyPair
 from kubewright.webhook.certificates import ManagedCertificates
 
 if TYPE_CHECKING:

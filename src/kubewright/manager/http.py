@@ -60,6 +60,9 @@ class HTTPServer:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set."""
+        from kubewright.tls.system_authorities import import_aiohttp
+
+        import_aiohttp()
         from aiohttp import web
 
         async def handle(request: Any) -> Any:

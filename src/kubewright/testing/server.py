@@ -217,7 +217,7 @@ def run_kube_apiserver(assets: str | os.PathLike[str] | None = None) -> Iterator
 
 
 def _prepare(assets: Path, scratch: Path) -> tuple[ClusterConfig, str, dict[str, list[str]]]:
-    from kubewright.apiserver.http.tls import CertificateAuthority
+    from kubewright.tls.certificates import CertificateAuthority
 
     authority = CertificateAuthority.create("kubewright-test-ca")
     hosts = ("127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc")

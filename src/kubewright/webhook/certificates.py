@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 from kubewright.api.errors import AlreadyExists, APIError, Conflict, NotFound
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import ObjectMeta
-from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair, server_context
 from kubewright.client.errors import ConnectionFailed
+from kubewright.tls.certificates import CertificateAuthority, KeyPair, server_context
 
 if TYPE_CHECKING:
     from kubewright.api.core.v1 import Secret

@@ -110,6 +110,9 @@ class WebhookServer:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set, then finish requests in progress."""
+        from kubewright.tls.system_authorities import import_aiohttp
+
+        import_aiohttp()
         from aiohttp import web
 
         context = await self.certificates.start()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from kubewright.apiserver.http.tls import CertificateAuthority
+from kubewright.tls.certificates import CertificateAuthority
 
 
 class HTTPSPeer:

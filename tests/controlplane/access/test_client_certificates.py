@@ -10,9 +10,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from kubewright.apiserver.http.client_certificates import leaf_certificate
-from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair
 from kubewright.controlplane import ControlPlane
+from kubewright.tls.certificates import CertificateAuthority, KeyPair
+from kubewright.tls.client_certificates import leaf_certificate
 
 Get = Callable[..., "asyncio.Future[int]"]
 PATH = "/api/v1/namespaces/default"

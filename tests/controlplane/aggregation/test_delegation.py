@@ -15,11 +15,11 @@ from kubewright.api.core.v1 import ConfigMap, Service, ServiceAccount, ServicePo
 from kubewright.api.errors import Forbidden, NotFound, Unauthorized
 from kubewright.api.rbac.v1 import ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject
 from kubewright.apiserver import APIServer, Delegation, HTTPServer, api_services, resource_of, serve
-from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair
 from kubewright.apiserver.in_process import InProcessTransport
 from kubewright.client import Client, ClusterConfig, PEMData, condition, merge_patch
 from kubewright.controlplane import ControlPlane
 from kubewright.storage import MemoryStorage
+from kubewright.tls.certificates import CertificateAuthority, KeyPair
 
 
 class ToySpec(Spec):

@@ -10,8 +10,8 @@ from aiohttp import web
 
 from kubewright.apiserver import SYSTEM, HTTPRequest
 from kubewright.apiserver.discovery import AGGREGATED
-from kubewright.apiserver.http.tls import CertificateAuthority, server_context
 from kubewright.controlplane import ControlPlane
+from kubewright.tls.certificates import CertificateAuthority, server_context
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

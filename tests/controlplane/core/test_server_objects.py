@@ -15,9 +15,9 @@ from tests.controlplane.path_client import PathClient
 from kubewright.api.times import parse_time
 from kubewright.apiserver import HTTPRequest
 from kubewright.apiserver.authentication.user import SYSTEM
-from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.controlplane import ControlPlane
 from kubewright.controlplane.identity_lease import LABEL, IdentityLease
+from kubewright.tls.certificates import CertificateAuthority
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 

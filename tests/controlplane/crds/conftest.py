@@ -13,8 +13,8 @@ import pytest
 from aiohttp import web
 
 from kubewright.apiserver import SYSTEM, HTTPRequest, HTTPResponse, User
-from kubewright.apiserver.http.tls import CertificateAuthority, server_context
 from kubewright.controlplane import ControlPlane
+from kubewright.tls.certificates import CertificateAuthority, server_context
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MERGE = "application/merge-patch+json"

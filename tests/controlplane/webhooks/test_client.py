@@ -7,8 +7,8 @@ from base64 import b64encode
 
 import pytest
 
-from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.controlplane.webhooks import CallError, ServiceResolver, Target, WebhookClient
+from kubewright.tls.certificates import CertificateAuthority
 
 SERVICES = "/api/v1/namespaces/default/services"
 

@@ -1,6 +1,6 @@
 """Client certificates: the common name is the user, the organizations are the groups.
 
-The TLS handshake proves only that the client has the private key (`http.client_certificates`). Each
+The TLS handshake proves only that the client has the private key (`kubewright.tls.client_certificates`). Each
 authenticator checks that *its* authority issued the certificate, so that a front proxy's certificate does not
 identify a user and vice versa, and that it is valid now.
 """

@@ -1,15 +1,13 @@
-"""HTTPS server: connections, requests and responses, TLS.
+"""HTTPS server: connections, requests and responses.
 
 - `http2`, `http2_stream`: HTTP/2 connections and their streams.
 - `messages`: `HTTPRequest` and `HTTPResponse`, independent of the HTTP library.
 - `ports`: whether a port is in use, and errors that name the address.
 - `request_info`: verb, group, version, resource and name of a request URL.
 - `server`: `HTTPServer`, an `APIServer` on a TLS port.
-- `system_authorities`: aiohttp reads the system's certificate authorities when it needs them.
-- `tls`: certificate authority, key pairs, TLS settings.
 - `upgrade`: connections that leave HTTP after a 101 response.
 """
 
-from .system_authorities import import_aiohttp
+from kubewright.tls.system_authorities import import_aiohttp
 
 import_aiohttp()

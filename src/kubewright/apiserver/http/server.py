@@ -32,8 +32,16 @@ from kubewright.apiserver.authentication.x509 import X509Authenticator
 from kubewright.apiserver.encoding.negotiation import status_response, to_yaml
 from kubewright.apiserver.limits import FairLimit
 from kubewright.apiserver.server import APIServer
+from kubewright.tls.certificates import (
+    CertificateAuthority,
+    KeyPair,
+    is_issued_by,
+    load_key_pair,
+    server_context,
+    write_private,
+)
+from kubewright.tls.client_certificates import request_client_certificates
 
-from .client_certificates import request_client_certificates
 from .connection import (
     BODY_GRACE,
     GZIP_MINIMUM,
@@ -51,14 +59,6 @@ from .connection import (
 )
 from .messages import HTTPRequest, HTTPResponse, quote_target
 from .ports import explain_listen_error
-from .tls import (
-    CertificateAuthority,
-    KeyPair,
-    is_issued_by,
-    load_key_pair,
-    server_context,
-    write_private,
-)
 from .upgrade import run_tunnel
 
 if TYPE_CHECKING:

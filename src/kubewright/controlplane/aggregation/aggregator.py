@@ -22,10 +22,10 @@ from .proxy import Proxy
 from .remote import Remote, Service
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.http.tls import KeyPair
     from kubewright.apiserver.server import APIServer
     from kubewright.controlplane.informers import Informers, ResourceEvent
     from kubewright.controlplane.webhooks.resolver import ServiceResolver
+    from kubewright.tls.certificates import KeyPair
 
 Object = dict[str, Any]
 

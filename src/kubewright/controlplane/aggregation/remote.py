@@ -19,7 +19,7 @@ from kubewright.client.transport.headers import InvalidHeader, escape_headers, e
 if TYPE_CHECKING:
     import aiohttp
 
-    from kubewright.apiserver.http.tls import KeyPair
+    from kubewright.tls.certificates import KeyPair
 
 Object = dict[str, Any]
 Resolve = Callable[[str, str, int], Awaitable[tuple[str, int]]]

@@ -26,7 +26,6 @@ from kubewright.api import codec
 from kubewright.api.times import parse_time
 from kubewright.apiserver.http.connection import WebSocketAdapter
 from kubewright.apiserver.http.messages import HTTPResponse, Query, Tunnel, WebSocket
-from kubewright.apiserver.http.tls import CertificateAuthority, server_context
 from kubewright.apiserver.http.upgrade import run_tunnel
 from kubewright.apiserver.streams.channels import (
     PORT_PROTOCOL,
@@ -40,6 +39,7 @@ from kubewright.apiserver.streams.channels import (
     run_process_on_websocket,
 )
 from kubewright.cache.store import ObjectKey
+from kubewright.tls.certificates import CertificateAuthority, server_context
 from kubewright.workloads.nodes.container_log import LogOptions
 from kubewright.workloads.nodes.container_state import ContainerState
 from kubewright.workloads.nodes.node_state import NodeState
