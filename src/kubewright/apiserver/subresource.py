@@ -75,8 +75,10 @@ class Subresource:
     """Protobuf codec of the bodies."""
     checks: Any = None
     """Decodes bodies of `kind` (as `SchemaVersion.decode`); without it, they are not checked."""
+    default: Callable[[Object], None] | None = None
+    """Sets default fields of the body of a POST, before admission."""
     prepare: Callable[[SubresourceRequest], Awaitable[None]] | None = None
-    """Completes the body of a POST before admission."""
+    """Completes and validates the body of a POST, between mutating and validating admission."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from kubewright.apiserver.subresource import SubresourceRequest
 
 from .aggregation.proxy import Proxy
 from .aggregation.remote import Remote, Service, forwarded_headers
+from .pod_connections import PodProxy, PodRemote
 
 if TYPE_CHECKING:
     import aiohttp
@@ -54,12 +55,20 @@ class KubeletClient:
         self, certificate: Callable[[], KeyPair], address_types: Sequence[str] = ADDRESS_TYPES
     ) -> None:
         self._remote = _KubeletRemote(certificate)
+        self._pods = PodRemote()
         self.address_types = address_types
         """Types of node addresses, preferred first."""
 
     async def stop(self) -> None:
         """Close all connections."""
         await self._remote.close()
+        await self._pods.close()
+
+    async def forward_to_pod(
+        self, request: HTTPRequest, host: str, port: int, path: str, *, tls: bool
+    ) -> HTTPResponse:
+        """Forward a request to an address of a pod."""
+        return await PodProxy(self._pods, host, port, path, tls=tls)(request)
 
     async def forward(
         self,
@@ -128,6 +137,13 @@ class _KubeletProxy(Proxy):
     def _headers(self, request: HTTPRequest) -> list[tuple[str, str]]:
         return [pair for pair in forwarded_headers(request.headers) if pair[0].lower() != "audit-id"]
 
+    def _ends_with(self, message: bytes | str, protocol: str) -> bool:
+        """Kubelets end the connection after the status of a command, without a close frame; protocols
+        without a status, and port-forwards, have no last message."""
+        if not self._path.startswith(("/exec/", "/attach/")) or not protocol.startswith(("v4.", "v5.")):
+            return True
+        return message[:1] in (b"\x03", "3")
+
     def connect_host(self, host: str) -> str:
         return "127.0.0.1" if host.endswith(LOCAL_SUFFIX) else host
 
@@ -182,15 +198,44 @@ async def forward_to_node(
     return await client.forward(request.request, address, path, query, upgrade=upgrade)
 
 
-async def forward_to_pod(request: SubresourceRequest, pod: Object, port: str) -> HTTPResponse:
-    """Forward an HTTP request to a port of a pod on a simulated node."""
+async def forward_to_pod(
+    request: SubresourceRequest, pod: Object, port: str, *, host: str, tls: bool
+) -> HTTPResponse:
+    """Forward a request to a port of a pod: to its address, or to the simulated kubelet of its node."""
     from urllib.parse import parse_qsl
 
+    given = request.request
+    path = quote(request.path.lstrip("/"), safe="/%:@!$&'()*+,;=~-._")
+    path = f"/{path}" if path or given.path.endswith("/") else ""
+    if given.path.endswith("/") and not path.endswith("/"):
+        path += "/"
+    if not path and given.method in ("GET", "HEAD") and "Upgrade" not in given.headers:
+        query = f"?{given.query.raw}" if given.query.raw else ""
+        return HTTPResponse(301, headers={"Location": f"{given.raw_path}/{query}"})
     metadata, node = pod["metadata"], (pod.get("spec") or {}).get("nodeName") or ""
-    path = pod_path("podProxy", metadata["namespace"], metadata["name"], port)
-    rest = quote(request.path.lstrip("/"), safe="/%:@!$&'()*+,;=~-._")
-    query = parse_qsl(request.request.query.raw, keep_blank_values=True)
-    return await forward_to_node(request, node, f"{path}/{rest}", query)
+    if await _is_simulated(request, node):
+        base = pod_path("podProxy", metadata["namespace"], metadata["name"], port)
+        query_pairs = parse_qsl(given.query.raw, keep_blank_values=True)
+        return await forward_to_node(request, node, f"{base}{path}", query_pairs)
+    connected = _clients.get(request.store.server)
+    client = connected() if connected is not None else None
+    if client is None:
+        raise no_kubelet(node)
+    return await client.forward_to_pod(given, host, int(port), path, tls=tls)
+
+
+async def _is_simulated(request: SubresourceRequest, node: str) -> bool:
+    """Whether the addresses of the pods of a node exist only in its kubelet."""
+    nodes = request.store.server.store("", "nodes")
+    if nodes is None or not node:
+        return False
+    version = nodes.resource.version(nodes.resource.storage_version)
+    assert version is not None
+    try:
+        address = kubelet_address(await nodes.get_object(version, "", node))
+    except NotFound:
+        return False
+    return address is not None and address.host.endswith(LOCAL_SUFFIX)
 
 
 def kubelet_address(node: Object, address_types: Sequence[str] = ADDRESS_TYPES) -> KubeletAddress | None:

@@ -216,18 +216,45 @@ async def test_a_kubelet_requests_tokens_for_its_pods(start: Start) -> None:
     cluster = await start("NodeRestriction")
     pods = {name: await cluster.pod(name, spec={"nodeName": node}) for name, node in (("p", "n"), ("q", "m"))}
 
-    async def token(pod: str, uid: str = "") -> str:
+    async def token(pod: str, uid: str = "", account: str = "default") -> str:
         reference = {"apiVersion": "v1", "kind": "Pod", "name": pod}
         reference["uid"] = uid or pods[pod]["metadata"]["uid"]
         spec = {"audiences": [], "boundObjectRef": reference} if pod else {}
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        return await write(cluster, "POST", f"{cluster.core}/serviceaccounts/default/token", body)
+        return await write(cluster, "POST", f"{cluster.core}/serviceaccounts/{account}/token", body)
 
     assert await token("p") == ""
     assert await token("q") == "node requested token bound to a pod scheduled on a different node"
     assert (await token("p", "wrong")).startswith("the UID in the bound object reference (wrong)")
     pods[""] = pods["p"]
     assert await token("") == "node requested token not bound to a pod"
+    assert await token("", account="missing") == "node requested token not bound to a pod"
+
+
+async def test_a_kubelet_without_other_permissions_requests_tokens_of_projected_volumes() -> None:
+    kubelet = User("system:node:n", ("system:nodes", "system:authenticated"))
+    plane = ControlPlane(port=None, auth="node,rbac", enable_admission_plugins=["NodeRestriction"])
+    async with plane:
+        cluster = Cluster(plane)
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}
+        await cluster.client.create("/api/v1/namespaces", namespace)
+        await plane.wait_until_idle()
+        pod = await cluster.pod("p", spec={"nodeName": "n"})
+        await plane.wait_until_idle()
+
+        async def token(account: str, **spec: Any) -> Object:
+            body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+            path = f"{cluster.core}/serviceaccounts/{account}/token"
+            response = await cluster.send("POST", path, json.dumps(body).encode(), user=kubelet)
+            found: Object = json.loads(response.body)
+            return found
+
+        bound = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": pod["metadata"]["uid"]}
+        issued = await token("default", boundObjectRef=bound, expirationSeconds=3607)
+        assert issued["spec"]["audiences"] == list(plane.issuer.audiences)
+        assert issued["status"]["token"]
+        other = await token("default", boundObjectRef=bound, audiences=["vault"])
+        assert 'audience "vault" not found in pod spec volume' in other["message"]
 
 
 async def test_a_kubelet_writes_its_own_lease_and_signing_requests(start: Start) -> None:

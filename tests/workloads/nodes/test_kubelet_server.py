@@ -12,6 +12,7 @@ import pytest
 from tests.workloads.nodes.simulated_cluster import SimulatedCluster, start_cluster
 
 from kubewright.api.errors import APIError, BadRequest
+from kubewright.api.unstructured import Unstructured
 from kubewright.client.rest.request import APIRequest
 from kubewright.client.streams.exec import ExecError
 from kubewright.workloads.nodes import ExecOutput, ExecRequest
@@ -245,3 +246,21 @@ async def test_pod_proxy(cluster: SimulatedCluster) -> None:
     )
     response = await client.send(request)
     assert (response.status, response.body) == (201, b"/a/b?q=1")
+    spec = {"ports": [{"port": 80, "targetPort": 8080}]}
+    metadata = {"name": "web", "namespace": "default"}
+    await client.create(
+        Unstructured({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+    )
+    pod = await client.get("pods", "web")
+    target = {"kind": "Pod", "name": "web", "namespace": "default"}
+    subset = {
+        "addresses": [{"ip": pod.raw["status"]["podIP"], "targetRef": target}],
+        "ports": [{"port": 8080}],
+    }
+    await client.create(
+        Unstructured({"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": [subset]})
+    )
+    for name in ("web", "web:80"):
+        path = f"/api/v1/namespaces/default/services/{name}/proxy/c"
+        response = await client.rest.send(APIRequest("get", "GET", path, ""))
+        assert (response.status, response.body) == (201, b"/c")

@@ -7,7 +7,7 @@ function or storage returns.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -95,19 +95,29 @@ class _FunctionHandler:
             operation=op,
         )
 
-    async def _admit_create(self, call: SubresourceRequest, kind: GroupVersionKind | None) -> None:
-        """Run admission for a POST; `kind` is the kind of the body where it is not that of the resource."""
+    async def _admit_create(
+        self,
+        call: SubresourceRequest,
+        kind: GroupVersionKind | None,
+        prepare: Callable[[SubresourceRequest], Awaitable[None]] | None = None,
+    ) -> None:
+        """Run admission for a POST; `kind` is the kind of the body where it is not that of the resource,
+        `prepare` runs between mutating and validating plug-ins."""
         admission = self._scope.server.admission
-        if admission.enabled:
-            attributes = self._scope.store.creator.admission_attributes(
-                call.operation, "CREATE", call.body, None
-            )
-            if kind is not None:
-                attributes.kind = kind
-                attributes.definition = attributes.version = attributes.convert = attributes.renew = None
-            await admission.mutate(attributes)
-            call.body = attributes.object
-            await admission.validate(attributes)
+        if not admission.enabled:
+            if prepare is not None:
+                await prepare(call)
+            return
+        attributes = self._scope.store.creator.admission_attributes(call.operation, "CREATE", call.body, None)
+        if kind is not None:
+            attributes.kind = kind
+            attributes.definition = attributes.version = attributes.convert = attributes.renew = None
+        await admission.mutate(attributes)
+        call.body = attributes.object
+        if prepare is not None:
+            await prepare(call)
+            attributes.object = call.body
+        await admission.validate(attributes)
 
 
 class FunctionVerbHandler(_FunctionHandler):
@@ -276,9 +286,9 @@ class FunctionSubresourceHandler(_FunctionHandler):
                 check_namespace(call.body, call.namespace)
                 if call.namespace:
                     metadata["namespace"] = call.namespace
-            if declared.prepare is not None:
-                await declared.prepare(call)
-            await self._admit_create(call, declared.kind)
+            if declared.default is not None:
+                declared.default(call.body)
+            await self._admit_create(call, declared.kind, declared.prepare)
         assert declared.handler is not None
         result = await declared.handler(call)
         if isinstance(result, HTTPResponse):

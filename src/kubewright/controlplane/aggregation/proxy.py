@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -34,6 +34,9 @@ def unavailable() -> HTTPResponse:
 
 class Proxy:
     """Forwards requests to one extension API server."""
+
+    tls = True
+    """Whether connections use TLS."""
 
     def __init__(self, remote: Remote, service: Service) -> None:
         self.remote = remote
@@ -91,7 +94,7 @@ class Proxy:
         import aiohttp
 
         session = await self.remote.session()
-        url = self._target(request, address, "https")
+        url = self._target(request, address, "https" if self.tls else "http")
         body = await request.read(BODY_LIMIT) if request.method not in ("GET", "HEAD") else b""
         try:
             response = await session.request(
@@ -133,7 +136,7 @@ class Proxy:
         ]
         try:
             other = await session.ws_connect(
-                self._target(request, address, "wss"),
+                self._target(request, address, "wss" if self.tls else "ws"),
                 protocols=protocols,
                 headers=self._headers(request),
                 ssl=self.remote.context(self.service),
@@ -152,15 +155,19 @@ class Proxy:
             raise ServiceUnavailable(f"error trying to reach service: {error}") from None
 
         async def relay(socket: WebSocket) -> None:
-            await _relay(socket, other)
+            await _relay(socket, other, self._ends_with)
 
         return HTTPResponse(websocket=relay, protocols=(other.protocol,) if other.protocol else ())
+
+    def _ends_with(self, message: bytes | str, protocol: str) -> bool:
+        """Whether the server may end the connection after a message without a close frame."""
+        return False
 
     async def _tunnel(self, request: HTTPRequest, address: str) -> HTTPResponse:
         """Tunnel a SPDY connection."""
         from .tunnels import tunnel
 
-        url = self._target(request, address, "https")
+        url = self._target(request, address, "https" if self.tls else "http")
         headers = [*self._headers(request), ("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1")]
         body = await request.read(BODY_LIMIT) if request.method not in ("GET", "HEAD") else b""
         try:
@@ -169,7 +176,7 @@ class Proxy:
                 url,
                 headers,
                 body,
-                context=self.remote.context(self.service),
+                context=self.remote.context(self.service) if self.tls else None,
                 server_hostname=self.remote.name(self.service),
                 host=self.connect_host(url.host or ""),
             )
@@ -185,11 +192,21 @@ async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         response.close()
 
 
-async def _relay(socket: WebSocket, other: aiohttp.ClientWebSocketResponse) -> None:
-    """Copy messages in both directions until one side closes."""
+async def _relay(
+    socket: WebSocket,
+    other: aiohttp.ClientWebSocketResponse,
+    ends_with: Callable[[bytes | str, str], bool],
+) -> None:
+    """Copy messages in both directions until one side closes.
+
+    A server that ends the connection without a close frame has failed, unless `ends_with` accepts one of its
+    messages as the last one.
+    """
     import asyncio
 
     import aiohttp
+
+    is_complete = False
 
     async def outward() -> None:
         while True:
@@ -199,8 +216,10 @@ async def _relay(socket: WebSocket, other: aiohttp.ClientWebSocketResponse) -> N
             await (other.send_str(message) if isinstance(message, str) else other.send_bytes(message))
 
     async def inward() -> None:
+        nonlocal is_complete
         async for message in other:
             if message.type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
+                is_complete = is_complete or ends_with(message.data, other.protocol or "")
                 await socket.send(message.data)
 
     tasks = [asyncio.create_task(outward()), asyncio.create_task(inward())]
@@ -211,4 +230,16 @@ async def _relay(socket: WebSocket, other: aiohttp.ClientWebSocketResponse) -> N
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await other.close()
-        await socket.close(other.close_code or 1000)
+        await socket.close(_close_code(other.close_code, is_complete=is_complete))
+
+
+def _close_code(received: int | None, *, is_complete: bool) -> int:
+    """Return the code of the close frame to the client: that of the server, if it can be sent.
+
+    RFC 6455 reserves 1005, 1006 and 1015 for connections that end without a code.
+    """
+    if not received or received == 1005:
+        return 1000
+    if received in (1006, 1015):
+        return 1000 if is_complete else 1011
+    return received

@@ -7,6 +7,7 @@ because the connection has the front proxy's client certificate.
 from __future__ import annotations
 
 import base64
+import os
 import ssl
 import tempfile
 from collections.abc import Awaitable, Callable
@@ -212,6 +213,8 @@ def explain(url: str, error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f'Get "{url}": tls: failed to verify certificate: x509: {error.certificate_error}'
     if isinstance(error, aiohttp.ClientConnectorError):
-        reason = error.os_error.strerror or str(error.os_error)
+        number = error.os_error.errno
+        # asyncio replaces the text of the operating system with one of its own.
+        reason = os.strerror(number) if number and number > 0 else str(error.os_error)
         return f'Get "{url}": dial tcp {error.host}:{error.port}: connect: {reason.lower()}'
     return f'Get "{url}": {str(error) or type(error).__name__}'

@@ -58,21 +58,27 @@ async def tunnel(
     headers: list[tuple[str, str]],
     body: bytes,
     *,
-    context: ssl.SSLContext,
+    context: ssl.SSLContext | None,
     server_hostname: str | None,
     host: str = "",
 ) -> HTTPResponse:
     """Request the upgrade; raise `OSError` or `ConnectionFailed` without a response.
 
-    `host` is what to connect to, if it is not the host of the URL.
+    `host` is what to connect to, if it is not the host of the URL; without `context`, TLS is not used.
     """
     pairs = [("Host", url.host_port_subcomponent), *headers]
+    if any(name == "Host" for name, _ in headers):
+        del pairs[0]
     if body:
         pairs.append(("Content-Length", str(len(body))))
     request = encode_head(f"{method} {url.raw_path_qs} HTTP/1.1", pairs, escape=True) + body
     async with asyncio.timeout(CONNECT_TIMEOUT):
         _, far = await asyncio.get_running_loop().create_connection(
-            _Far, host or url.host, url.port, ssl=context, server_hostname=server_hostname or url.host
+            _Far,
+            host or url.host,
+            url.port,
+            ssl=context,
+            server_hostname=(server_hostname or url.host) if context is not None else None,
         )
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT):

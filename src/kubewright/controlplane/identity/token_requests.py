@@ -33,6 +33,13 @@ _ISSUED = "authentication.kubernetes.io/issued-credential-id"
 """Audit annotation: the ID of the token."""
 
 
+def default_token_request(request: Object) -> None:
+    """Set the fields that decoding defaults, which admission plug-ins see."""
+    spec = request["spec"] = dict(request.get("spec") or {})
+    if spec.get("expirationSeconds") is None:
+        spec["expirationSeconds"] = 3600
+
+
 class TokenRequests:
     """Serves token requests."""
 
@@ -59,6 +66,7 @@ class TokenRequests:
         """Return the `token` subresource."""
         return Subresource(
             handler=self.create,
+            default=default_token_request,
             prepare=self.prepare,
             verbs=("create",),
             kind=GroupVersionKind(GROUP, "v1", "TokenRequest"),
@@ -66,7 +74,12 @@ class TokenRequests:
         )
 
     async def prepare(self, call: SubresourceRequest) -> None:
-        """Set metadata of the account and default fields of the request."""
+        """Complete and validate a request that mutating admission has accepted.
+
+        The service account is read here, so that a kubelet that NodeRestriction rejects does not learn
+        whether it exists, and the audiences are set here, because NodeRestriction compares those of the
+        request.
+        """
         request: Object = call.body or {}
         metadata, spec = dict(request.get("metadata") or {}), dict(request.get("spec") or {})
         name, namespace = call.name, call.namespace
@@ -86,8 +99,8 @@ class TokenRequests:
         created = format_time(datetime.fromtimestamp(int(self._issuer.clock()), UTC))
         metadata.update(name=name, namespace=namespace, uid=uid, creationTimestamp=created)
         spec["audiences"] = [str(each) for each in spec.get("audiences") or self._issuer.audiences]
-        if spec.get("expirationSeconds") is None:
-            spec["expirationSeconds"] = 3600
+        self._check_duration(spec["expirationSeconds"])
+        self._check_attestations(spec, spec.get("boundObjectRef"))
         call.body = {**request, "metadata": metadata, "spec": spec}
 
     async def create(self, call: SubresourceRequest) -> Object:
@@ -96,20 +109,18 @@ class TokenRequests:
         metadata, spec = request["metadata"], request["spec"]
         name, namespace, uid = call.name, call.namespace, metadata["uid"]
         audiences, seconds = spec["audiences"], spec["expirationSeconds"]
-        self._check_duration(seconds)
+        bound: Object = {}
+        reference = spec.get("boundObjectRef")
+        if reference:
+            bound = await self._bind(reference, namespace, name)
         limit = self._max_expiration
         if limit and seconds > limit:
             text = f"requested expiration of {seconds} seconds shortened to {limit} seconds"
             call.request.warnings.add(text)
             seconds = limit
-        bound: Object = {}
-        reference = spec.get("boundObjectRef")
-        self._check_attestations(spec, reference)
-        if reference:
-            bound = await self._bind(reference, namespace, name)
         lifetime, warn_after = seconds, 0
         is_projected = "pod" in bound and seconds == _PROJECTED
-        if self._extend_expiration and is_projected and tuple(audiences) == self._issuer.audiences:
+        if self._extend_expiration and is_projected and set(audiences) <= set(self._issuer.audiences):
             lifetime, warn_after = _YEAR, seconds
         token_id = str(uuid.uuid4())
         if call.request.audit is not None:

@@ -11,6 +11,7 @@ from kubewright.api.errors import (
     APIError,
     BadRequest,
     Forbidden,
+    ServiceUnavailable,
     TooManyRequests,
     conflict,
     forbidden,
@@ -369,16 +370,20 @@ def split_target(text: str, what: str) -> tuple[str, str, str]:
 
 
 async def _proxy(request: SubresourceRequest) -> HTTPResponse:
-    _, name, port = split_target(request.name, "pod")
+    scheme, name, port = split_target(request.name, "pod")
     pod = await request.store.get_object(request.version, request.namespace, name)
-    if not (pod.get("status") or {}).get("podIP"):
-        raise BadRequest("address not allowed")
     from kubewright.controlplane.kubelets import forward_to_pod
+    from kubewright.controlplane.pod_connections import is_global_unicast
 
+    host = (pod.get("status") or {}).get("podIP") or ""
+    if not is_global_unicast(host):
+        raise BadRequest("address not allowed")
     if not port:
-        ports = [each for one in pod["spec"].get("containers") or () for each in one.get("ports") or ()]
-        port = str(ports[0].get("containerPort") or 80) if ports else "80"
-    return await forward_to_pod(request, pod, port)
+        first = [one["ports"][0] for one in pod["spec"].get("containers") or () if one.get("ports")]
+        port = str(first[0].get("containerPort")) if first else ("443" if scheme == "https" else "80")
+    if not port.isdecimal() or not 0 < int(port) <= 0xFFFF:
+        raise ServiceUnavailable(f"error trying to reach service: dial tcp: lookup tcp/{port}: unknown port")
+    return await forward_to_pod(request, pod, port, host=host, tls=scheme == "https")
 
 
 _STREAMS: tuple[tuple[str, ConnectFieldType], ...] = (
