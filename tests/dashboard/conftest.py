@@ -41,6 +41,14 @@ class Browser:
     async def sign_in(self) -> None:
         self.headers["X-Kubewright-Dashboard"] = await sign_in(self.session, self.dashboard.new_address())
 
+    def websocket(self, path: str, *protocols: str) -> Any:
+        """Open a WebSocket as a page does, which cannot set headers: a subprotocol has the session."""
+        headers = {**self.headers}
+        session = f"kubewright.session.{headers.pop('X-Kubewright-Dashboard')}"
+        return self.session.ws_connect(
+            f"{self.dashboard.url}{path}", headers=headers, protocols=(*protocols, session)
+        )
+
     def request(self, method: str, path: str, **options: Any) -> Any:
         headers = {**self.headers, **options.pop("headers", {})}
         return self.session.request(method, f"{self.dashboard.url}{path}", headers=headers, **options)

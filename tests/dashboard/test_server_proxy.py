@@ -91,10 +91,7 @@ async def test_read_only_rejects_changes_and_exec(client: Client) -> None:
         assert status == 403
         assert "--read-only" in body["message"]
         with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
-            await browser.session.ws_connect(
-                f"{browser.dashboard.url}/k8s/api/v1/namespaces/default/pods/a/exec?command=sh",
-                headers=browser.headers,
-            )
+            await browser.websocket("/k8s/api/v1/namespaces/default/pods/a/exec?command=sh")
         assert caught.value.status == 403
         assert (await browser.get("/k8s/api/v1/pods"))["kind"] == "PodList"
 

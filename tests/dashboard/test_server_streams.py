@@ -59,9 +59,8 @@ async def test_exec_logs_and_port_forward(nodes: TestServer) -> None:
 
 
 async def check_exec(browser: Browser) -> None:
-    url = f"{browser.dashboard.url}{POD}/exec?command=shout&stdin=true&stdout=true"
-    protocols = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-    async with browser.session.ws_connect(url, headers=browser.headers, protocols=protocols) as socket:
+    path = f"{POD}/exec?command=shout&stdin=true&stdout=true"
+    async with browser.websocket(path, "v5.channel.k8s.io", "v4.channel.k8s.io") as socket:
         assert socket.protocol == "v5.channel.k8s.io"
         await socket.send_bytes(b"\x00hello\n")
         await socket.send_bytes(b"\xff\x00")  # closes stdin
@@ -75,9 +74,7 @@ async def check_exec(browser: Browser) -> None:
 
 
 async def check_port_forward(browser: Browser) -> None:
-    url = f"{browser.dashboard.url}{POD}/portforward?ports=8080"
-    protocols = ("v4.channel.k8s.io",)
-    async with browser.session.ws_connect(url, headers=browser.headers, protocols=protocols) as socket:
+    async with browser.websocket(f"{POD}/portforward?ports=8080", "v4.channel.k8s.io") as socket:
         await socket.send_bytes(b"\x00hi")
         async for message in socket:
             if message.type is aiohttp.WSMsgType.BINARY and message.data == b"\x00HI":
@@ -89,8 +86,7 @@ async def check_port_forward(browser: Browser) -> None:
 async def test_a_missing_pod_is_reported_before_the_upgrade(nodes: TestServer) -> None:
     client = nodes.client()
     async with browse(Dashboard(client)) as browser:
-        url = f"{browser.dashboard.url}{POD}-missing/exec?command=sh&stdout=true"
         with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
-            await browser.session.ws_connect(url, headers=browser.headers, protocols=("v5.channel.k8s.io",))
+            await browser.websocket(f"{POD}-missing/exec?command=sh&stdout=true", "v5.channel.k8s.io")
         assert caught.value.status == 404
     await client.aclose()

@@ -88,7 +88,7 @@ class LoopbackClient:
         request = HTTPRequest(
             method,
             path,
-            query=urlencode(query) if query else "",
+            query=urlencode(query) if query else None,
             headers={"Content-Type": content_type, "Accept": JSON, "User-Agent": self.user_agent},
             body=_encode(body) if body is not None else b"",
             user=self.user,

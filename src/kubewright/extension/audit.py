@@ -31,6 +31,7 @@ class FunctionBackend:
     """Calls a function with each event; an exception is logged, and the request does not fail."""
 
     name = "function"
+    accepts_all = True
 
     def __init__(self, function: AuditFunction) -> None:
         self._function = function
