@@ -13,6 +13,7 @@ from kubewright.api import ObjectMeta
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.client import Client
 from kubewright.manager import (
+    BaseRunnable,
     Cluster,
     LeaderElector,
     LeadershipLost,
@@ -81,6 +82,50 @@ def elector(client: Client, identity: str = "me", **options: Any) -> LeaderElect
 
 def manager_of(client: Client, **options: Any) -> Manager:
     return Manager(Cluster(client), handle_signals=False, **options)
+
+
+async def test_a_runnable_needs_only_run_and_may_define_other_members(client, running, eventually) -> None:
+    class Plain:
+        def __init__(self) -> None:
+            self.started = False
+
+        async def run(self, stop: asyncio.Event) -> None:
+            self.started = True
+            await stop.wait()
+
+    class Busy(Plain):
+        needs_leader = False
+        is_idle = False
+
+    class Inherited(BaseRunnable):
+        needs_leader = False
+        started = False
+
+        async def run(self, stop: asyncio.Event) -> None:
+            self.started = True
+            await stop.wait()
+
+    plain, busy, inherited = Plain(), Busy(), Inherited()
+    manager = manager_of(client, elector=elector(client))
+    for each in (plain, busy, inherited):
+        manager.add(each)
+    assert manager.runnables[-3:] == [plain, busy, inherited]
+    async with running(manager):
+        await eventually(lambda: plain.started)
+        assert busy.started
+        assert inherited.started
+        assert not manager.is_idle
+        busy.is_idle = True
+        assert manager.is_idle
+
+
+async def test_a_group_that_does_not_exist_is_rejected(client) -> None:
+    class Wrong(BaseRunnable):
+        needs_leader = False
+        group = "leader"
+
+    with pytest.raises(ValueError, match="Wrong: unknown group 'leader'; expected one of events, http"):
+        manager_of(client).add(Wrong())
 
 
 async def test_groups_start_in_order_and_stop_in_reverse_order(client, running, eventually) -> None:

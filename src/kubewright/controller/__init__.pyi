@@ -1,3 +1,6 @@
+from kubewright.runnable import BaseRunnable as BaseRunnable
+from kubewright.runnable import Runnable as Runnable
+
 from .builder import ControllerBuilder as ControllerBuilder
 from .causes import Cause as Cause
 from .controller import Controller as Controller
@@ -19,7 +22,6 @@ from .event_handlers import enqueue_owner as enqueue_owner
 from .failures import SyncTimeout as SyncTimeout
 from .finalizers import Finalizers as Finalizers
 from .manager_protocol import ManagerProtocol as ManagerProtocol
-from .manager_protocol import Runnable as Runnable
 from .manager_protocol import register_controller_name as register_controller_name
 from .object_readers import object_reader as object_reader
 from .object_sets import MemberReadiness as MemberReadiness

@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from kubewright.api.codec import DecodeError
 from kubewright.api.errors import Conflict
 from kubewright.callables import call, is_async
-from kubewright.tracing.source import SpanSink, end_span, start_span
+from kubewright.runnable import BaseRunnable, Ownership
+from kubewright.tracing.source import SpanPublisher, SpanSink, end_span, start_span
 from kubewright.tracing.spans import ReconcileSpan
 
 from .causes import REQUEUE, RETRY, Causes, describe_causes, merge_causes
@@ -46,7 +47,6 @@ from .failures import (
     outcome_of,
     trim_traceback,
 )
-from .ownership import Ownership
 from .queue import QueueItem, QueueShutDown, WorkQueue
 from .queue_metrics import queue_metrics
 from .rate_limiters import RateLimiter
@@ -86,14 +86,12 @@ current_reconcile: contextvars.ContextVar[ReconcileInfo | None] = contextvars.Co
 """The reconcile that the current task or thread belongs to; loggers add its fields."""
 
 
-class Controller(Generic[R]):
+class Controller(BaseRunnable, Generic[R]):
     """Calls `reconcile` for every request from its sources.
 
     `reconcile` may be a coroutine function, or a plain one, which runs in a thread of this controller. It is
     called with the request or, if `read` is given, with its return value; if that is `None`, not at all.
     """
-
-    group = "others"
 
     def __init__(
         self,
@@ -123,7 +121,6 @@ class Controller(Generic[R]):
         self.timeout = timeout
         self.sync_timeout = sync_timeout
         self.needs_leader = needs_leader
-        """Whether it runs only while the manager is the leader."""
         self.needs_warm_up = warm_up
         """Whether its sources start before leadership is acquired, which makes failover faster."""
         self.recover = recover
@@ -238,6 +235,16 @@ class Controller(Generic[R]):
             replay = getattr(source, "replay", None)
             if replay is not None:
                 replay()
+
+    @property
+    def publishers(self) -> tuple[SpanPublisher]:
+        """Itself: it publishes the spans of reconciles."""
+        return (self,)
+
+    def share(self, ownership: Ownership) -> Callable[[], None]:
+        """Reconcile only requests of `ownership`; return `replay`."""
+        self.ownership = ownership
+        return self.replay
 
     @property
     def is_idle(self) -> bool:

@@ -30,6 +30,8 @@ from typing import Any, TypeVar
 from kubewright.api.finalizers import is_deleting
 from kubewright.callables import accepts, call, is_async
 from kubewright.client.kind_types import AnyKind
+from kubewright.runnable import BaseRunnable, Ownership
+from kubewright.tracing.source import SpanPublisher
 
 from .controller import Controller
 from .event_handlers import enqueue_object, in_cluster
@@ -97,10 +99,8 @@ class _Daemon:
     task: asyncio.Task[None]
 
 
-class DaemonController:
+class DaemonController(BaseRunnable):
     """Starts and stops the daemons of a kind. A runnable of the manager."""
-
-    group = "others"
 
     def __init__(
         self,
@@ -151,6 +151,15 @@ class DaemonController:
     def running(self) -> list[Request]:
         """The objects whose daemons are running."""
         return [request for request, daemon in self._daemons.items() if not daemon.task.done()]
+
+    @property
+    def publishers(self) -> tuple[SpanPublisher]:
+        """The controller."""
+        return self.controller.publishers
+
+    def share(self, ownership: Ownership) -> Callable[[], None]:
+        """Run daemons only for requests of `ownership`."""
+        return self.controller.share(ownership)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run a daemon for each object until `stop` is set, then stop all of them."""

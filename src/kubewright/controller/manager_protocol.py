@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import weakref
 from typing import Protocol
 
 from kubewright.cache import Cache, CachedClient
+from kubewright.runnable import Runnable
 
 from .errors import BuildError
-
-
-class Runnable(Protocol):
-    """A component that a manager starts and stops.
-
-    Optional attributes: `needs_leader` (default true), `group` (a start-up group of the manager, for
-    runnables that do not need leadership), `wait_until_started()` (awaited before the next group starts), and
-    `needs_warm_up` with `warm_up()` and `stop_warm_up()` (preparation before leadership).
-    """
-
-    async def run(self, stop: asyncio.Event) -> None:
-        """Run until `stop` is set, then finish and return."""
 
 
 class ManagerProtocol(Protocol):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kubewright.tracing.source import SpanSource
 
 if TYPE_CHECKING:
-    from kubewright.controller.manager_protocol import Runnable
+    from kubewright.runnable import Runnable
 
     from .plane import ControlPlane
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kubewright.manager.trace_feed import TraceFeed, TraceSource
+from kubewright.runnable import BaseRunnable
 
 from .server import Dashboard
 from .traces import TraceStore
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from kubewright.client import Client
 
 
-class OperatorDashboard:
+class OperatorDashboard(BaseRunnable):
     """Runs a dashboard with the spans of managers. A runnable of a manager; it also works alone.
 
     Spans are recorded from the start, so that a page that is opened later shows what happened before.

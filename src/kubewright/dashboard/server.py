@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kubewright.api.errors import APIError
 from kubewright.api.unstructured import Unstructured
 from kubewright.client.errors import ConnectionFailed, CredentialsError, NoKindMatch
+from kubewright.runnable import BaseRunnable
 
 from .assets import Assets
 from .port_forwards import PortForwards
@@ -55,7 +56,7 @@ class ClusterName:
     context: str = ""
 
 
-class Dashboard:
+class Dashboard(BaseRunnable):
     """Serves the dashboard of one cluster. A runnable of the manager; it also works alone."""
 
     needs_leader = False

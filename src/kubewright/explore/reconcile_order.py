@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.controller.controller import Controller
 from kubewright.controller.queue import LOW_PRIORITY
+from kubewright.manager.trace_feed import controllers_of
 
 if TYPE_CHECKING:
     from kubewright.manager.manager import Manager
@@ -72,7 +73,7 @@ def control_order(process: OperatorProcess, manager: Manager) -> None:
     """Make the starts of all reconciles of a manager points."""
     randomness = process.cluster.randomness
     order = randomness.stream(f"order {process.name}") if randomness.seed else None
-    controllers = [each for each in manager._publishers if isinstance(each, Controller)]
+    controllers = controllers_of(manager.runnables)
     for each in controllers:
         each.ownership = ReconcileOrder(process, each, controllers, order)
 

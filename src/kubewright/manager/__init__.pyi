@@ -1,4 +1,5 @@
-from kubewright.controller.manager_protocol import Runnable as Runnable
+from kubewright.runnable import BaseRunnable as BaseRunnable
+from kubewright.runnable import Runnable as Runnable
 from kubewright.tracing.source import SpanSource as SpanSource
 
 from .change_handlers import Diff as Diff

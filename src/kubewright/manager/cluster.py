@@ -19,6 +19,8 @@ from kubewright.client.kind_types import AnyKind
 from kubewright.client.rest.request import APIRequest, CallNext
 from kubewright.client.transport.interface import APIResponse, ResponseStream
 from kubewright.controller.call_spans import CacheReadPublisher, CallPublisher
+from kubewright.runnable import BaseRunnable
+from kubewright.tracing.source import SpanPublisher
 
 from .unawaited import OperatorClient
 
@@ -26,7 +28,7 @@ _writing: ContextVar[Cluster | None] = ContextVar("kubewright_writing", default=
 """The cluster whose client sends a request. Leader election and events are not fenced."""
 
 
-class Cluster:
+class Cluster(BaseRunnable):
     """Client and cache of a cluster. A runnable of the manager: its informers run while it runs."""
 
     needs_leader = False
@@ -64,6 +66,15 @@ class Cluster:
     async def start(self) -> None:
         """Start the registered informers and wait until they have synced."""
         await self.cache.start()
+
+    @property
+    def publishers(self) -> tuple[SpanPublisher, ...]:
+        """Publishers of requests and of cached reads."""
+        return self.calls, self.cache_reads
+
+    async def wait_until_started(self) -> None:
+        """Wait until the informers have synced."""
+        await self.cache.wait_for_sync(self.sync_timeout)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run the informers until `stop` is set."""

@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from kubewright.controller.controller import Controller
+from kubewright.runnable import BaseRunnable
 from kubewright.tracing.spans import ReconcileSpan, Span
 
 from .events import EventRecorder, RecordedEvent
@@ -32,7 +33,7 @@ MAX_OBJECTS = 8
 MAX_RECONCILES = 6
 
 
-class ConsoleView:
+class ConsoleView(BaseRunnable):
     """Displays the state of a manager. A runnable of the manager."""
 
     needs_leader = False

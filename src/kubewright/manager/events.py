@@ -30,6 +30,7 @@ from kubewright.api.unstructured import Unstructured
 from kubewright.client import Client, patches
 from kubewright.client.errors import ConnectionFailed
 from kubewright.controller.controller import current_reconcile
+from kubewright.runnable import BaseRunnable
 
 logger = logging.getLogger(__name__)
 
@@ -211,7 +212,7 @@ def _describe_event(
     }
 
 
-class EventRecorder:
+class EventRecorder(BaseRunnable):
     """Records events about objects. A runnable of the manager that stops last.
 
     Permissions: `create` and `patch` of `events` (in the core group, or in `events.k8s.io`).

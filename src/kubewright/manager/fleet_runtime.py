@@ -28,6 +28,7 @@ from kubewright.client.config.cluster_config import ClusterConfig
 from kubewright.controller.causes import SOURCE
 from kubewright.controller.queue import LOW_PRIORITY
 from kubewright.controller.request import Request, current_cluster
+from kubewright.runnable import BaseRunnable
 
 from .cluster import Cluster
 from .cluster_providers import ClusterSet
@@ -91,7 +92,7 @@ class _Member:
         self.changed.set()
 
 
-class FleetRuntime:
+class FleetRuntime(BaseRunnable):
     """The clusters of a fleet. A runnable of the manager."""
 
     needs_leader = False

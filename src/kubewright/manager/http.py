@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from kubewright.api.errors import APIError
 from kubewright.api.unstructured import Unstructured
 from kubewright.client.errors import ConnectionFailed
+from kubewright.runnable import BaseRunnable
 
 if TYPE_CHECKING:
     from kubewright.client import Client
@@ -31,7 +32,7 @@ HTTPResponse = tuple[int, str, bytes]
 RequestHandler = Callable[[Any], Awaitable[HTTPResponse]]
 
 
-class HTTPServer:
+class HTTPServer(BaseRunnable):
     """Serves a handler on one port. A runnable of the manager that starts before webhooks and caches."""
 
     needs_leader = False

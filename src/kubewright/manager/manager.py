@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.api.scheme import Scheme
 from kubewright.cache import Cache, CachedClient
-from kubewright.controller.manager_protocol import Runnable
-from kubewright.tracing.source import SpanPublisher, SpanSource
+from kubewright.runnable import Runnable, complete
+from kubewright.tracing.source import SpanSource
 
 from .cluster import Cluster
 from .leader_election import LeaderElector, LeadershipLost
@@ -55,25 +55,16 @@ class _Component:
     """A runnable with its task and its stop event."""
 
     def __init__(self, runnable: Runnable) -> None:
-        self.runnable = runnable
-        self.group = LEADER
-        if not getattr(runnable, "needs_leader", True):
-            self.group = getattr(runnable, "group", "others")
-            if self.group not in GROUPS:
-                raise ValueError(
-                    f"{self.name}: unknown group {self.group!r}; expected one of {', '.join(GROUPS)}"
-                )
+        self.added = runnable
+        self.runnable = complete(runnable)
+        self.name = f"{type(runnable).__name__} {self.runnable.name}".strip()
+        needs_leader, group = self.runnable.needs_leader, self.runnable.group
+        if not needs_leader and group not in GROUPS:
+            raise ValueError(f"{self.name}: unknown group {group!r}; expected one of {', '.join(GROUPS)}")
+        self.group = LEADER if needs_leader else group
+        self.replay: Callable[[], None] | None = None
         self.stop = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
-
-    @property
-    def name(self) -> str:
-        name = getattr(self.runnable, "name", "")
-        return f"{type(self.runnable).__name__} {name}".strip()
-
-    @property
-    def needs_warm_up(self) -> bool:
-        return bool(getattr(self.runnable, "needs_warm_up", False))
 
 
 class Manager:
@@ -111,7 +102,6 @@ class Manager:
         self.loop: asyncio.AbstractEventLoop | None = None
         """The event loop that the manager runs on; `None` before it was started."""
         self._components: list[_Component] = []
-        self._publishers: list[SpanPublisher] = []
         self._reached = -1
         self._warming = False
         self._leading = False
@@ -151,9 +141,14 @@ class Manager:
         return self._ready and not self._stopping
 
     @property
+    def is_idle(self) -> bool:
+        """Whether no component has work that is due now."""
+        return all(component.runnable.is_idle for component in self._components)
+
+    @property
     def runnables(self) -> list[Runnable]:
         """All components, in the order in which they were added."""
-        return [component.runnable for component in self._components]
+        return [component.added for component in self._components]
 
     def add(self, runnable: Runnable) -> None:
         """Add a component. In a running manager it starts as soon as its group has started."""
@@ -164,21 +159,19 @@ class Manager:
         if isinstance(runnable, Cluster) and leader.elector is not None:
             runnable.fence = leader._check_leadership
         self._components.append(component)
-        parts: list[Any] = [getattr(runnable, name, None) for name in ("controller", "calls", "cache_reads")]
-        for publisher in (runnable, *parts):
-            if hasattr(publisher, "sinks"):
-                self._publishers.append(publisher)
-                self.spans.add(publisher)
-            if hasattr(publisher, "ownership") and (shards := self._shards) is not None:
-                publisher.ownership = shards
-                shards.on_gain.append(publisher.replay)
+        for publisher in component.runnable.publishers:
+            self.spans.add(publisher)
+        if (shards := self._shards) is not None:
+            component.replay = component.runnable.share(shards)
+            if component.replay is not None:
+                shards.on_gain.append(component.replay)
         started = (
             self._leading if component.group == LEADER else self._reached >= GROUPS.index(component.group)
         )
         if started:
             self._start(component)
-        elif component.needs_warm_up and self._warming:
-            task = asyncio.ensure_future(_warm_up(component))
+        elif component.runnable.needs_warm_up and self._warming:
+            task = asyncio.ensure_future(component.runnable.warm_up())
             self._warm_ups.add(task)
             task.add_done_callback(self._warmed_up)
 
@@ -251,10 +244,10 @@ class Manager:
             for component in components:
                 self._start(component)
             for component in components:
-                await _wait_until_ready(component.runnable)
+                await component.runnable.wait_until_started()
         self._warming = True
         await asyncio.gather(
-            *(_warm_up(component) for component in list(self._components) if component.needs_warm_up)
+            *(each.runnable.warm_up() for each in list(self._components) if each.runnable.needs_warm_up)
         )
         self._ready = True
         if self.elector is None:
@@ -311,7 +304,11 @@ class Manager:
         timeout = self.graceful_shutdown_timeout
         deadline = now if lost else now + timeout if timeout >= 0 else float("inf")
         await asyncio.gather(
-            *(_stop_warm_up(component) for component in self._components if component.task is None)
+            *(
+                each.runnable.stop_warm_up()
+                for each in self._components
+                if each.task is None and each.runnable.needs_warm_up
+            )
         )
         for group in ("others", LEADER, *reversed(GROUPS[1:-1])):
             await self._stop_group(group, deadline)
@@ -328,11 +325,11 @@ class Manager:
     def _detach(self) -> None:
         """Remove the components from the spans and the shards of the parent."""
         shards = self._shards
-        for publisher in self._publishers:
-            self.spans.remove(publisher)
-            replay = getattr(publisher, "replay", None)
-            if shards is not None and replay in shards.on_gain:
-                shards.on_gain.remove(replay)
+        for component in self._components:
+            for publisher in component.runnable.publishers:
+                self.spans.remove(publisher)
+            if shards is not None and component.replay is not None:
+                shards.on_gain.remove(component.replay)
 
     async def _stop_group(self, group: str, deadline: float) -> None:
         tasks = {
@@ -364,25 +361,6 @@ async def _wait(tasks: Iterable[asyncio.Task[None]], seconds: float) -> set[asyn
 def _failed(task: asyncio.Task[None]) -> bool:
     """Whether a task has ended with an error; without leader election the start-up task just ends."""
     return task.done() and (task.cancelled() or task.exception() is not None)
-
-
-async def _wait_until_ready(runnable: Runnable) -> None:
-    """Wait until a component is ready for the next group: its port is open, its caches have synced."""
-    if isinstance(runnable, Cluster):
-        await runnable.cache.wait_for_sync(runnable.sync_timeout)
-    waiting = getattr(runnable, "wait_until_started", None)
-    if waiting is not None:
-        await waiting()
-
-
-async def _warm_up(component: _Component) -> None:
-    await component.runnable.warm_up()  # type: ignore[attr-defined] # exists if `needs_warm_up` is set
-
-
-async def _stop_warm_up(component: _Component) -> None:
-    """Stop a component that has warmed up and was not started."""
-    if component.needs_warm_up and hasattr(component.runnable, "stop_warm_up"):
-        await component.runnable.stop_warm_up()
 
 
 async def _clean_up(cleanup: Callable[[], Awaitable[object] | object]) -> None:

@@ -28,7 +28,7 @@ from kubewright.api.meta import MetaObject
 from kubewright.api.scheme import Scheme
 from kubewright.cache.resync import RESYNC_SECONDS, check_resync
 from kubewright.client import Client
-from kubewright.controller.manager_protocol import Runnable
+from kubewright.runnable import Runnable
 
 from . import rbac
 from .declared_functions import PROCESS_VALUES, AdmissionFunction

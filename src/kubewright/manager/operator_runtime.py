@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kubewright.controller.controller import Controller
-from kubewright.controller.manager_protocol import Runnable
+from kubewright.runnable import Runnable
 from kubewright.tracing.source import SpanSink
 from kubewright.webhook.certificates import CertificateFiles, SelfSignedCertificates
 from kubewright.webhook.server import CertificateProvider

@@ -12,6 +12,7 @@ from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.client.errors import ConnectionFailed
+from kubewright.runnable import BaseRunnable
 from kubewright.webhook.admission import Defaulter, Validator
 from kubewright.webhook.certificates import (
     CABundleTarget,
@@ -99,7 +100,7 @@ def _ca_bundle_targets(operator: Operator) -> list[CABundleTarget]:
     return targets
 
 
-class WebhookRegistration:
+class WebhookRegistration(BaseRunnable):
     """Registers the webhooks of this process with the API server before controllers start (development)."""
 
     needs_leader = False

@@ -13,7 +13,8 @@ from itertools import islice
 from typing import Any, Final, Literal, Protocol
 
 from kubewright.controller.controller import Controller
-from kubewright.controller.manager_protocol import Runnable
+from kubewright.controller.daemons import DaemonController
+from kubewright.runnable import Runnable
 from kubewright.tracing.recorder import SpanRecorder
 from kubewright.tracing.source import SpanSource
 
@@ -63,7 +64,7 @@ class TraceFeed:
 
 def controllers_of(runnables: Iterable[Runnable]) -> list[Controller[Any]]:
     """Return the controllers among the components of a manager, by name."""
-    found = (getattr(each, "controller", each) for each in runnables)
+    found = (each.controller if isinstance(each, DaemonController) else each for each in runnables)
     return sorted((each for each in found if isinstance(each, Controller)), key=lambda each: each.name)
 
 

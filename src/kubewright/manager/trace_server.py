@@ -19,6 +19,7 @@ import logging
 from typing import Any, Final
 
 from kubewright.api.codec import encode
+from kubewright.runnable import BaseRunnable
 
 from .manager import Manager
 from .trace_feed import TraceFeed
@@ -31,7 +32,7 @@ MAX_PENDING_BYTES: Final = 16 << 20
 MAX_CLIENTS: Final = 8
 
 
-class TraceServer:
+class TraceServer(BaseRunnable):
     """Serves `/traces`. A runnable of the manager."""
 
     needs_leader = False

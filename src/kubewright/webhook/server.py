@@ -20,8 +20,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol
 
+from kubewright.runnable import BaseRunnable
 from kubewright.tracing.admission_spans import WebhookSpan, WebhookType
-from kubewright.tracing.source import SpanSink, end_span, start_span
+from kubewright.tracing.source import SpanPublisher, SpanSink, end_span, start_span
 
 from .admission import AdmissionHandler, Defaulter, admit
 from .conversion import ConversionHandler
@@ -46,7 +47,7 @@ class CertificateProvider(Protocol):
         """Stop renewing the certificate."""
 
 
-class WebhookServer:
+class WebhookServer(BaseRunnable):
     """Serves webhooks over TLS. A runnable of the manager that starts on every replica, before the caches."""
 
     needs_leader = False
@@ -103,6 +104,11 @@ class WebhookServer:
     def listening(self) -> bool:
         """Whether the port is open; a readiness check."""
         return self._listening.is_set()
+
+    @property
+    def publishers(self) -> tuple[SpanPublisher]:
+        """Itself: it publishes the spans of requests."""
+        return (self,)
 
     async def wait_until_started(self) -> None:
         """Wait until the port is open."""

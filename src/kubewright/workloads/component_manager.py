@@ -10,8 +10,8 @@ from kubewright.cache import Cache, CachedClient
 from kubewright.manager.events import EventRecorder
 
 if TYPE_CHECKING:
-    from kubewright.controller.manager_protocol import Runnable
     from kubewright.manager.manager import Manager
+    from kubewright.runnable import Runnable
 
     from .pods import PodLister
     from .workloads import Workloads

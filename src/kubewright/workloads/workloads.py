@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Self
 from .controllers import CLOUD, COMPONENTS, PROGRAMS, Component
 
 if TYPE_CHECKING:
-    from kubewright.controller.manager_protocol import Runnable
     from kubewright.manager.events import EventCorrelator
     from kubewright.manager.manager import Manager
+    from kubewright.runnable import Runnable
     from kubewright.tracing.source import SpanSource
 
     from .cloud.provider import CloudProvider
@@ -188,8 +188,7 @@ class Workloads:
     @property
     def is_idle(self) -> bool:
         """Whether no component has work that is due now: requests, pods to schedule or to start, events."""
-        runnables = self.runnables
-        return not self._starting and all(getattr(each, "is_idle", True) for each in runnables)
+        return not self._starting and (self.manager is None or self.manager.is_idle)
 
     async def wait_until_idle(self) -> None:
         """Wait until `is_idle`, also after the components have received the events of the last writes."""

@@ -13,6 +13,7 @@ from kubewright.api.core.v1 import ConfigMap, Pod, Secret, ServiceAccount
 from kubewright.api.errors import Conflict
 from kubewright.api.meta import Preconditions
 from kubewright.client import patches
+from kubewright.runnable import BaseRunnable
 from kubewright.workloads.component_manager import ComponentManager
 
 LAST_USED = "kubernetes.io/legacy-token-last-used"
@@ -30,7 +31,7 @@ def add_legacy_token_cleaner_controller(manager: ComponentManager) -> None:
     manager.add(LegacyTokenCleaner(manager))
 
 
-class LegacyTokenCleaner:
+class LegacyTokenCleaner(BaseRunnable):
     """A runnable of the manager."""
 
     name = "legacy-serviceaccount-token-cleaner-controller"

@@ -28,6 +28,7 @@ from kubewright.cache.store import ObjectChange, ObjectKey
 from kubewright.client import patches
 from kubewright.client.errors import ConnectionFailed
 from kubewright.controller.manager_protocol import ManagerProtocol
+from kubewright.runnable import BaseRunnable
 from kubewright.workloads.pod_metrics import MetricsSource, SimulatedMetrics
 
 from .behaviour import BehaviourResolver
@@ -88,7 +89,7 @@ class _PodView(Struct):
 _decode_view = decoder(_PodView).decode
 
 
-class SimulatedNodes:
+class SimulatedNodes(BaseRunnable):
     """The simulated nodes of a cluster. A runnable of a manager."""
 
     name = "nodes"

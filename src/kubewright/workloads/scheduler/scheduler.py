@@ -25,6 +25,7 @@ from kubewright.client import Client
 from kubewright.client.errors import ConnectionFailed, NoKindMatch
 from kubewright.controller.manager_protocol import ManagerProtocol
 from kubewright.manager import EventRecorder
+from kubewright.runnable import BaseRunnable
 
 from .cluster_events import Action, ClusterEvent
 from .core import SchedulerCore
@@ -121,14 +122,12 @@ class APIReporter:
             await asyncio.wait(list(self._tasks.values()))
 
 
-class Scheduler:
+class Scheduler(BaseRunnable):
     """Schedules pods whose `spec.schedulerName` is that of a profile. A runnable of the manager.
 
     Permissions: `list` and `watch` of pods, nodes and the kinds of the plug-ins; `create` of `pods/binding`;
     `patch` of `pods/status`; those of the plug-ins; `create` and `patch` of events.
     """
-
-    needs_leader = True
 
     def __init__(
         self,
