@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from itertools import product
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -92,6 +93,74 @@ def test_every_field_that_was_assigned_is_encoded(data: st.DataObject) -> None:
         assert to_plain(value)[wire_name] == to_plain(assigned)
 
 
+def paths_of(value: Any) -> list[tuple[msgspec.Struct, str]]:
+    """Every field of a struct and of the structs in it, which creates the defaults on the way."""
+    found: list[tuple[msgspec.Struct, str]] = []
+    if isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            found += [(value, name), *paths_of(getattr(value, name))]
+    elif isinstance(value, list | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            found += paths_of(each)
+    return found
+
+
+def encoded_paths(value: Any) -> set[tuple[Any, ...]]:
+    """The paths of all fields of plain data."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return {(key, *rest) for key, each in items for rest in [(), *encoded_paths(each)]}
+
+
+def copies_of(value: Any) -> list[Any]:
+    """Copies in every way that Python has; generated classes cannot be pickled."""
+    replaced = msgspec.structs.replace(value)
+    return [
+        value.copy(),
+        copy.copy(value),
+        copy.deepcopy(value),
+        replaced,
+        from_plain(to_plain(value), type(value)),
+    ]
+
+
+@relaxed
+@given(st.data())
+def test_a_change_after_reading_everything_loses_nothing_and_copies_are_the_same(
+    data: st.DataObject,
+) -> None:
+    made = data.draw(types)
+    value = data.draw(made.values)
+    before = to_plain(value)
+    owner, name = data.draw(st.sampled_from(paths_of(value)))
+    assigned = getattr(owner, name)
+    setattr(owner, name, assigned)
+    after = to_plain(value)
+    assert encoded_paths(before) <= encoded_paths(after)
+    assert value == from_plain(after, made.type) or _is_rewritten(made.type)
+    for copied in copies_of(value):
+        assert to_plain(copied) == after
+        assert fields_set(copied) == fields_set(value)
+        assert repr(copied) == repr(value)
+
+
+@relaxed
+@given(st.data())
+def test_a_deleted_field_is_not_encoded(data: st.DataObject) -> None:
+    made = data.draw(types)
+    value = data.draw(made.values)
+    owner, name = data.draw(st.sampled_from(paths_of(value)))
+    required = {each.name for each in msgspec.structs.fields(type(owner)) if each.required}
+    if name in required:
+        with pytest.raises(AttributeError, match="is required and cannot be deleted"):
+            delattr(owner, name)
+        return
+    delattr(owner, name)
+    assert name not in fields_set(owner)
+    assert getattr(owner, name) == getattr(
+        type(owner)(**{each: getattr(owner, each) for each in required}), name
+    )
+
+
 class RequiredMode(Struct):
     level: int = 1
 
@@ -167,10 +236,44 @@ def test_a_created_default_is_encoded_once_it_was_changed() -> None:
     spec.part.names.append("x")
     spec.hosts.clear()
     assert to_plain(spec) == {"tags": {"a": "b"}, "hosts": [], "part": {"names": ["x"]}}
+    assert fields_set(spec) == {"tags", "hosts", "part"}
     assert ShopSpec().part.names == []
     explicit = ShopSpec()
     explicit.part.size = 3
     assert to_plain(explicit) == {"part": {"size": 3}}
+
+
+def test_a_changed_default_omits_the_defaults_in_it_that_were_only_read() -> None:
+    class Outer(Struct):
+        part: Part = field(default_factory=Part)
+        parts: dict[str, Part] = field(default_factory=lambda: {"a": Part()})
+
+    outer = Outer()
+    assert (outer.part.names, outer.parts["a"].names) == ([], [])
+    outer.part.size = 5
+    assert to_plain(outer) == msgspec.json.decode(encode(outer)) == {"part": {"size": 5}}
+    outer.parts["a"].size = 3
+    assert to_plain(outer) == {"part": {"size": 5}, "parts": {"a": {"size": 3}}}
+    assert repr(outer) == "Outer(part=Part(size=5), parts={'a': Part(size=3)})"
+
+
+def test_every_combination_of_read_defaults_is_omitted() -> None:
+    class Four(Struct):
+        a: list[str] = []
+        b: dict[str, str] = field(default_factory=dict, name="b:,{ä")
+        c: list[str] = []
+        d: Part = field(default_factory=Part)
+
+    for kinds in product(("unset", "read", "changed"), repeat=4):
+        four = Four()
+        for name, kind in zip("abcd", kinds, strict=True):
+            value = getattr(four, name) if kind != "unset" else None
+            if kind == "changed":
+                value.update(x="y") if name == "b" else (value.names if name == "d" else value).append('",')
+        expected = [
+            wire for wire, kind in zip(Four.__struct_encode_fields__, kinds, strict=True) if kind == "changed"
+        ]
+        assert [*msgspec.json.decode(encode([four, four]))[1]] == [*to_plain(four)] == expected
 
 
 def test_an_unset_field_equals_its_default() -> None:
@@ -183,20 +286,48 @@ def test_an_unset_field_equals_its_default() -> None:
 
     assert {Key(): 1}[Key(name="a")] == 1
 
+    class Rank(Struct, order=True):
+        level: int = 2
+
+    assert sorted([Rank(level=3), Rank(), Rank(level=1)]) == [Rank(level=1), Rank(level=2), Rank(level=3)]
+    assert (Rank() <= Rank(level=2), Rank() < Rank(level=2)) == (True, False)
+
 
 def test_a_field_can_be_unset() -> None:
     spec = ShopSpec(replicas=3)
     del spec.replicas
     assert (spec.replicas, encode(spec)) == (1, b"{}")
+    spec.port = 8080
+    spec.tags["a"] = "b"
+    del spec.port, spec.tags
+    assert (spec.port, spec.tags, encode(spec)) == (None, {}, b"{}")
+    shop = Shop(spec=spec)
+    shop.status.phase = "Open"
+    del shop.status
+    assert (shop.status.phase, "status" in to_plain(shop)) == ("", False)
+    with pytest.raises(AttributeError, match=r"Shop\.spec is required"):
+        del shop.spec
 
 
 def test_copies_keep_presence() -> None:
     spec = ShopSpec(replicas=1)
     spec.tags["a"] = "b"
+    assert spec.hosts == ["a"]  # its factory is a lambda
     for copied in (spec.copy(), copy.deepcopy(spec), pickle.loads(pickle.dumps(spec))):
         assert encode(copied) == encode(spec) == b'{"replicas":1,"tags":{"a":"b"}}'
         copied.tags["c"] = "d"
         assert spec.tags == {"a": "b"}
+    for copied in (copy.copy(spec), msgspec.structs.replace(spec, title="shop")):
+        assert copied.tags is spec.tags  # as of every shallow copy
+    assert to_plain(copied) == {"replicas": 1, "title": "shop", "tags": {"a": "b"}}
+
+
+def test_every_position_of_an_array_is_encoded() -> None:
+    class Pair(Struct, array_like=True):
+        left: int = 1
+        right: int = 2
+
+    assert (encode(Pair()), encode(Pair(right=3))) == (b"[1,2]", b"[1,3]")
 
 
 def test_a_subclass_can_change_a_default() -> None:
@@ -231,6 +362,7 @@ def test_an_empty_status_is_encoded_if_it_was_set() -> None:
     assert b"status" not in encode(shop)
     shop.status.phase = ""
     assert to_plain(shop)["status"] == {"phase": ""}
+    assert repr(shop) == "Shop(spec=ShopSpec(), status=ShopStatus(phase=''))"
     for status in ({}, {"phase": ""}):
         wire = {"apiVersion": "presence.example.com/v1", "kind": "Shop", "metadata": {}, "spec": {}}
         assert to_plain(from_plain({**wire, "status": status}, Shop))["status"] == status

@@ -6,13 +6,14 @@ that an update preserves fields that its class does not have.
 
 from __future__ import annotations
 
+from secrets import token_bytes
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from .meta import ListMeta, ObjectMeta
 from .objects import Object, Struct, set_base
-from .presence import DefaultValue, UnchangedDefaultError, copy_value
+from .presence import DefaultValue, settled
 from .quantity import Quantity
 from .times import Duration
 from .unstructured import Unstructured
@@ -47,13 +48,22 @@ class ObjectHeader(Struct):
     metadata: HeaderMeta = msgspec.field(default_factory=HeaderMeta)
 
 
+class _UnchangedDefaultError(Exception):
+    """A struct contains a default that was read and not changed."""
+
+
+_OMITTED: Final = b"\0" + token_bytes(16).hex().encode()
+"""What such a default is encoded as, until the field is removed; JSON has no zero bytes."""
+
+
 def _encode_hook(value: Any) -> Any:
     if isinstance(value, Quantity | Duration):
         return str(value)
     if type(value) is DefaultValue:
-        if _is_unchanged(value):
-            raise UnchangedDefaultError
-        return value.value
+        content = settled(value)
+        if content is msgspec.UNSET:
+            raise _UnchangedDefaultError
+        return content
     to_wire = getattr(value, "__to_wire__", None)
     if to_wire is not None:
         return to_wire()
@@ -71,24 +81,43 @@ def _decode_hook(wanted: type, value: Any) -> Any:
     raise NotImplementedError(f"fields of type {wanted.__name__} cannot be decoded")
 
 
+def _encode_omitted_hook(value: Any) -> Any:
+    try:
+        return _encode_hook(value)
+    except _UnchangedDefaultError:
+        return msgspec.Raw(_OMITTED)
+
+
 _encode: Final = msgspec.json.Encoder(enc_hook=_encode_hook).encode
+_encode_with_omitted: Final = msgspec.json.Encoder(enc_hook=_encode_omitted_hook).encode
 
 
 def encode(value: Any) -> bytes:
     """Encode a struct, object or plain data as compact JSON."""
     try:
         return _encode(value)
-    except UnchangedDefaultError:
-        return _encode(copy_value(value, _unset_if_unchanged))
+    except _UnchangedDefaultError:
+        return _remove_omitted(_encode_with_omitted(value))
 
 
-def _is_unchanged(default: DefaultValue) -> bool:
-    """Whether a default that was read still encodes as a new one; explicit values in it make a difference."""
-    return encode(default.value) == encode(default.factory())
+def _remove_omitted(encoded: bytes) -> bytes:
+    """Remove the fields whose values are marked, with the comma before or after them."""
+    first, *rest = encoded.split(_OMITTED)
+    parts = [_without_last_key(first)]
+    for part in rest[:-1]:
+        parts.append(_without_last_key(_continued(parts, part)))
+    parts.append(_continued(parts, rest[-1]))
+    return b"".join(parts)
 
 
-def _unset_if_unchanged(default: DefaultValue) -> Any:
-    return msgspec.UNSET if _is_unchanged(default) else default.value
+def _without_last_key(part: bytes) -> bytes:
+    return part[: part.rindex(b'"', 0, -2)].removesuffix(b",")  # msgspec rejects names with quotes
+
+
+def _continued(parts: list[bytes], part: bytes) -> bytes:
+    """Return what follows a removed field; the first field of an object has no comma before it."""
+    before = next(each for each in reversed(parts) if each)
+    return part.removeprefix(b",") if before.endswith(b"{") else part
 
 
 _decoders: dict[Any, tuple[msgspec.json.Decoder[Any], bool]] = {}
@@ -123,8 +152,8 @@ def to_plain(value: Any) -> Any:
     """Convert structs to plain JSON data (dicts, lists, scalars) with JSON field names."""
     try:
         return msgspec.to_builtins(value, enc_hook=_encode_hook, str_keys=True)
-    except UnchangedDefaultError:
-        return to_plain(copy_value(value, _unset_if_unchanged))
+    except _UnchangedDefaultError:
+        return msgspec.json.decode(encode(value))
 
 
 def from_plain(value: Any, of: type[T]) -> T:

@@ -21,7 +21,7 @@ from msgspec import field
 from msgspec.structs import astuple
 
 from .gvk import GroupVersionKind
-from .presence import DefaultValue, copy_value, install, take_defaults, tracked_defaults, values
+from .presence import copy_value, delete_field, install, settled, take_defaults, tracked_defaults, values
 
 
 class _StructMeta(msgspec.StructMeta):
@@ -47,7 +47,9 @@ class _StructMeta(msgspec.StructMeta):
             from .class_checks import check_class
 
             check_class(name, bases, namespace, scope)
-            presence = True
+            namespace.setdefault("__delattr__", delete_field)
+            # Every position of an array is encoded.
+            presence = not config.get("array_like", False)
         if not presence:
             return super().__new__(mcls, name, bases, namespace, **config)
         taken = take_defaults(namespace, namespace.get("__annotations__", {}), scope)
@@ -133,10 +135,9 @@ def _repr_parts(struct: msgspec.Struct) -> Iterator[str]:
             continue
         if name in implied and value == implied[name]:
             continue
-        if type(value) is DefaultValue:
-            if value.value == value.factory():
-                continue
-            value = value.value
+        value = settled(value)
+        if value is msgspec.UNSET:
+            continue
         yield f"{separator}{name}={value!r}"
         separator = ", "
     yield ")"

@@ -13,8 +13,8 @@ default, and what was not set is not. Reading the attribute returns the default:
     ShopSpec().replicas            # 1
 
 The default of a list, map or struct is created when it is read, and kept as a `DefaultValue` in the slot, so
-that `spec.names.append("a")` works. It is encoded once its content differs from the default: reading alone
-changes nothing.
+that `spec.names.append("a")` works. It is encoded once its content differs from the default (`settled`):
+reading alone changes nothing.
 
 Fields with the default `None` need no tracking: `None` and not set are the same. The exception is the marker
 `Nullable`, with which `null` is a value. A field with the marker `Required` is always encoded.
@@ -26,8 +26,9 @@ import ast
 import builtins
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy as shallow_copy
+from copy import deepcopy
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, ge, gt, le, lt
 from types import FrameType, UnionType
 from typing import Annotated, Any, ClassVar, Final, TypeVar, Union, get_args, get_origin
 
@@ -38,10 +39,6 @@ _DEFAULTS: Final = "__tracked_defaults__"
 _SLOT_PREFIX: Final = "_slot_"
 _FIELD_TYPE: Final = type(msgspec.field())
 _raw_equal: Final = msgspec.Struct.__eq__
-
-
-class UnchangedDefaultError(Exception):
-    """A struct contains a default that was read and not changed; `codec.encode` omits it."""
 
 
 class DefaultValue:
@@ -57,6 +54,13 @@ class DefaultValue:
         return bool(self.value == (other.value if isinstance(other, DefaultValue) else other))
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DefaultValue:
+        return DefaultValue(self.factory, deepcopy(self.value, memo))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Factories are often lambdas, which cannot be pickled.
+        return constant, (settled(self),)
 
 
 class TrackedDefault:
@@ -130,6 +134,9 @@ def install(cls: Any, taken: Mapping[str, TrackedDefault], *, keep_equality: boo
     cls.__eq__ = _equal
     if cls.__struct_config__.frozen:
         cls.__hash__ = _hash
+    if cls.__struct_config__.order:
+        for operation in (lt, le, gt, ge):
+            setattr(cls, f"__{operation.__name__}__", _comparison(operation))
 
 
 def tracked_defaults(cls: type) -> Mapping[str, TrackedDefault]:
@@ -143,9 +150,7 @@ def fields_set(struct: msgspec.Struct) -> frozenset[str]:
     return frozenset(
         name
         for name, value in zip(struct.__struct_fields__, msgspec.structs.astuple(struct), strict=True)
-        if value is not UNSET
-        and type(value) is not DefaultValue
-        and (value is not None or name in tracked_defaults(type(struct)))
+        if settled(value) is not UNSET and (value is not None or name in tracked_defaults(type(struct)))
     )
 
 
@@ -159,19 +164,46 @@ def values(struct: msgspec.Struct) -> Iterator[tuple[str, Any]]:
             yield name, value.value if type(value) is DefaultValue else value
 
 
-def _copy_default(value: DefaultValue) -> DefaultValue:
-    return DefaultValue(value.factory, copy_value(value.value))
+def settled(value: Any) -> Any:
+    """Return what is encoded for a slot: a default that was read is `UNSET` unless it was changed."""
+    if type(value) is not DefaultValue:
+        return value
+    return UNSET if _is_same(value.value, value.factory()) else value.value
 
 
-def copy_value(value: Any, copy_default: Callable[[DefaultValue], Any] = _copy_default) -> Any:
-    """Deep-copy structs, lists, sets, tuples and maps, with presence; other values are immutable and shared.
+def _is_same(a: Any, b: Any) -> bool:
+    """Whether two values are encoded the same: unlike with `==`, an explicit default is not an unset one."""
+    a, b = settled(a), settled(b)
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, msgspec.Struct):
+        a, b = msgspec.structs.astuple(a), msgspec.structs.astuple(b)
+    elif type(a) is dict:
+        return a.keys() == b.keys() and all(_is_same(value, b[key]) for key, value in a.items())
+    if type(a) in (list, tuple):
+        return len(a) == len(b) and all(map(_is_same, a, b))
+    return bool(a == b)
 
-    `copy_default` returns what a field gets whose default was read.
-    """
+
+def delete_field(self: Any, name: str) -> None:
+    """Unset a field; a field without a default cannot be unset."""
+    if name in self.__struct_fields__ and name not in tracked_defaults(type(self)):
+        position = self.__struct_fields__.index(name) - len(self.__struct_fields__)
+        if -position > len(self.__struct_defaults__) or self.__struct_defaults__[position] is NODEFAULT:
+            raise AttributeError(f"{type(self).__name__}.{name} is required and cannot be deleted")
+        default = self.__struct_defaults__[position]
+        factory = getattr(default, "factory", None)
+        setattr(self, name, default if factory is None else factory())
+        return
+    msgspec.Struct.__delattr__(self, name)
+
+
+def copy_value(value: Any) -> Any:
+    """Deep-copy structs, lists, sets, tuples and maps, with presence; other values are shared."""
     if isinstance(value, msgspec.Struct):
         new: Any = shallow_copy(value)
         for name, part in zip(value.__struct_fields__, msgspec.structs.astuple(value), strict=True):
-            copied = copy_value(part, copy_default)
+            copied = copy_value(part)
             if copied is not part:
                 msgspec.structs.force_setattr(new, name, copied)
         attributes = getattr(value, "__dict__", None)
@@ -179,12 +211,14 @@ def copy_value(value: Any, copy_default: Callable[[DefaultValue], Any] = _copy_d
             new.__dict__.update(attributes)
         return new
     if type(value) is dict:
-        return {key: copy_value(item, copy_default) for key, item in value.items()}
+        return {key: copy_value(item) for key, item in value.items()}
     if type(value) is list:
-        return [copy_value(item, copy_default) for item in value]
+        return [copy_value(item) for item in value]
     if type(value) in (set, tuple):
-        return type(value)(copy_value(item, copy_default) for item in value)
-    return copy_default(value) if type(value) is DefaultValue else value
+        return type(value)(copy_value(item) for item in value)
+    if type(value) is DefaultValue:
+        return DefaultValue(value.factory, copy_value(value.value))
+    return value
 
 
 def _property(name: str, slot: Any, default: TrackedDefault) -> property:
@@ -217,6 +251,15 @@ def _equal(self: Any, other: Any) -> Any:
     if _raw_equal(self, other) is True:
         return True
     return all(a[1] == b[1] for a, b in zip(values(self), values(other), strict=True))
+
+
+def _comparison(operation: Callable[[Any, Any], Any]) -> Any:
+    def compare(self: Any, other: Any) -> Any:
+        if type(self) is not type(other):
+            return NotImplemented
+        return operation([value for _, value in values(self)], [value for _, value in values(other)])
+
+    return compare
 
 
 def _hash(self: Any) -> int:
@@ -290,13 +333,14 @@ def look_up(name: str, scope: FrameType) -> tuple[bool, Any]:
 __all__ = [
     "DefaultValue",
     "TrackedDefault",
-    "UnchangedDefaultError",
     "always_sent",
     "constant",
     "copy_value",
+    "delete_field",
     "fields_set",
     "install",
     "look_up",
+    "settled",
     "take_defaults",
     "tracked_defaults",
     "values",

@@ -42,6 +42,9 @@ class StatusDescriptor:
     def __set__(self, obj: Any, value: Any) -> None:
         self._slot.__set__(obj, value)
 
+    def __delete__(self, obj: Any) -> None:
+        self._slot.__set__(obj, None)
+
 
 def _status_factory(cls: type, base: type) -> Callable[[], Any] | None:
     """The status type of a custom resource, if it can be constructed without arguments.
