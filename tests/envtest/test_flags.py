@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from kubewright.apiserver.audit.flags import FLAGS as AUDIT_FLAGS
-from kubewright.controlplane.feature_gates import DEFAULT_GATES
+from kubewright.controlplane.feature_gates import DEFAULT_GATES, DISABLED, ENABLED, LOCKED
 from kubewright.envtest import etcd_connection, kube_apiserver
 from kubewright.envtest.etcd import Etcd
 from kubewright.envtest.etcd import main as etcd_main
 from kubewright.envtest.etcd import start as start_etcd
 from kubewright.envtest.etcd_connection import EtcdClientOptions, EtcdUnavailable, open_etcd, store_file_name
-from kubewright.envtest.feature_gates import DISABLED, ENABLED, LOCKED
 from kubewright.envtest.flags import FlagError, parse_duration, parse_flags
 from kubewright.envtest.kube_apiserver_flags import ABBREVIATIONS, IGNORED, SATISFIED, SUPPORTED, TYPES
 from kubewright.envtest.settings import ServerSettings, translate
@@ -206,7 +205,7 @@ def test_audit_flags_are_translated(tmp_path: Path) -> None:
     assert values["audit-webhook-batch-throttle-qps"] == 0.5
     assert values["audit-log-mode"] == "blocking"
     assert not settings.warnings
-    assert {flag.name: flag.type for flag in AUDIT_FLAGS}.items() <= SUPPORTED.items()
+    assert {flag.name: flag.kind.type for flag in AUDIT_FLAGS}.items() <= SUPPORTED.items()
     with pytest.raises(ValueError, match="invalid audit log mode x"):
         translated("--audit-log-mode=x")
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from kubewright.apiserver.audit.flags import FLAGS, AuditFlag
+from kubewright.apiserver.audit.flags import FLAGS
+from kubewright.options.model import Option
 
 
 def parse_duration(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
@@ -22,13 +23,13 @@ def parse_duration(ctx: click.Context, parameter: click.Parameter, value: str | 
         raise click.BadParameter(f"{value!r}: expected a duration such as 30s") from None
 
 
-def _settings(flag: AuditFlag) -> dict[str, Any]:
+def _settings(flag: Option) -> dict[str, Any]:
     """Return the arguments of a click option; rarely used ones are not in the help."""
-    found: dict[str, Any] = {"default": None, "hidden": not flag.is_common}
-    found["type"] = {"int": int, "float": float, "bool": bool}.get(flag.type, str)
-    if flag.type == "bool":
+    found: dict[str, Any] = {"default": None, "hidden": flag.is_rare}
+    found["type"] = {"int": int, "float": float, "bool": bool}.get(flag.kind.type, str)
+    if flag.kind.type == "bool":
         found |= {"is_flag": False, "flag_value": True}
-    elif flag.type == "duration":
+    elif flag.kind.type == "duration":
         found["callback"] = parse_duration
     default = f"  [default: {flag.default}]" if flag.default else ""
     return {**found, "help": f"{flag.help}{default}"}

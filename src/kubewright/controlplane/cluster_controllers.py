@@ -24,7 +24,7 @@ class ClusterControllers:
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
-        self._has_nodes = plane.nodes not in (0, "0")
+        self._has_nodes = plane.options.nodes not in (0, "0")
         self.manager: ControllerManager | None = None
         """The controllers that need no nodes; `None` if they run on another replica."""
         self.workloads: Workloads | None = None
@@ -44,7 +44,7 @@ class ClusterControllers:
                 plane.client(user_agent="kube-controller-manager"),
                 self._start_here,
                 self._stop_here,
-                lease_duration=plane.lease_duration,
+                lease_duration=plane.options.lease_duration,
             )
             await self.election.start()
 
@@ -104,9 +104,9 @@ class ClusterControllers:
         plane = self._plane
         return Workloads(
             EmbeddedConnection(plane),
-            nodes=plane.nodes,
-            run_processes=plane.run_processes,
-            kubelet_directory=plane.kubelet_directory,
+            nodes=plane.options.nodes,
+            run_processes=plane.options.run_processes,
+            kubelet_directory=plane.options.kubelet_directory,
             disable=disabled_components(plane.disabled_controllers, controllers=plane.runs_controllers),
             cloud=self._create_cloud,
         )
@@ -114,4 +114,4 @@ class ClusterControllers:
     def _create_cloud(self) -> CloudProvider:
         from kubewright.workloads.cloud.in_memory import InMemoryCloud
 
-        return InMemoryCloud(load_balancer_range=self._plane.load_balancer_range)
+        return InMemoryCloud(load_balancer_range=self._plane.options.load_balancer_range)

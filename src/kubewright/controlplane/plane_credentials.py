@@ -11,21 +11,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from kubewright.apiserver.authentication.user import MASTERS
+from kubewright.trusted_files import read_named_file
 
 from .credentials import (
     CredentialStore,
     load_or_create_ca,
     load_or_create_signing_key,
     load_or_issue_certificate,
+    read_key_pair,
 )
 from .serving_certificate import load_serving_certificate
 
 if TYPE_CHECKING:
     from kubewright.storage import Storage
     from kubewright.tls.certificates import CertificateAuthority, KeyPair
+
+    from .options import ControlPlaneOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +44,18 @@ class SuppliedCredentials:
     """Private key (PEM) of service account tokens."""
     directory: Path | None = None
     """Directory that the serving certificate is read from, or written to (`--cert-dir`)."""
+
+    @classmethod
+    def read(cls, options: ControlPlaneOptions) -> Self:
+        """Read the files of the options; raises `OSError` with the path."""
+        signing, directory = options.service_account_signing_key_file, options.cert_dir
+        return cls(
+            serving=read_key_pair(options.tls_key_pair),
+            front_proxy_client=read_key_pair(options.proxy_client_key_pair),
+            kubelet_client=read_key_pair(options.kubelet_client_key_pair),
+            signing_key=read_named_file(signing) if signing is not None else b"",
+            directory=Path(directory) if directory is not None else None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

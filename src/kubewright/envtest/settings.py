@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kubewright.controlplane.feature_gates import DEFAULT_GATES
+from kubewright.controlplane.feature_gates import DEFAULT_GATES, parse_gates, warn_of_gates
 
 from .etcd_connection import DEFAULT_PREFIX, EtcdClientOptions
-from .feature_gates import parse_gates
 from .flags import FlagError, Flags
 from .kube_apiserver_flags import flags_without_effect
 
@@ -48,10 +47,11 @@ def translate(flags: Flags) -> ServerSettings:
     ignored = flags_without_effect(flags)
     if ignored:
         warnings.append(f"ignored flags of kube-apiserver that have no effect here: {' '.join(ignored)}")
-    gates = parse_gates(flags.strings("feature-gates"))
-    without_effect = [f"{name}={str(gates[name]).lower()}" for name in gates if name not in DEFAULT_GATES]
-    if without_effect:
-        warnings.append(f"ignored feature gates that have no effect here: {' '.join(without_effect)}")
+    try:
+        gates = parse_gates(flags.strings("feature-gates"))
+    except ValueError as error:
+        raise FlagError(f"--feature-gates: {error}") from None
+    warnings += warn_of_gates(gates)
     etcd = EtcdClientOptions(
         servers=tuple(flags.strings("etcd-servers")),
         prefix=flags.string("etcd-prefix", DEFAULT_PREFIX),
@@ -292,7 +292,7 @@ def _audit(flags: Flags) -> Any:
                 "duration": flags.seconds,
                 "string": flags.string,
             }
-            given[flag.name] = readers[flag.type](flag.name, flag.default)
+            given[flag.name] = readers[flag.kind.type](flag.name, flag.default)
     return AuditOptions.from_flags(given)
 
 

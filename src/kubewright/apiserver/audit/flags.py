@@ -1,56 +1,50 @@
-"""The `--audit-...` flags of kube-apiserver: names, types, defaults and help texts.
+"""The `--audit-...` flags of kube-apiserver: names, kinds, defaults and help texts.
 
-The module imports nothing, so that command lines can be parsed before the server is imported.
+The module imports nothing of the server, so that command lines can be parsed before it is imported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-
-class AuditFlag(NamedTuple):
-    """A flag: its name, type (`string`, `int`, `float`, `bool`, `duration` in seconds), default and help."""
-
-    name: str
-    type: str
-    default: Any
-    help: str
-    is_common: bool = False
-    """Whether the flag is in the help of `kubewright up`."""
+from kubewright.options.kinds import BOOLEAN, INTEGER, NUMBER, SECONDS, TEXT
+from kubewright.options.model import Option, part
 
 
 def _backend_flags(
     name: str, mode: str, *, max_size: int, max_wait: float, throttle: bool, qps: float, burst: int
-) -> Iterable[AuditFlag]:
+) -> Iterable[Option]:
     modes = "batch, blocking, or blocking-strict, which rejects requests that cannot be recorded."
+    yield part(f"audit-{name}-mode", TEXT, modes, mode, is_rare=False)
     for option, kind, default, text in (
-        ("mode", "string", mode, modes),
-        ("batch-buffer-size", "int", 10_000, "Events in the queue of the mode batch."),
-        ("batch-max-size", "int", max_size, "Maximum events of a batch."),
-        ("batch-max-wait", "duration", max_wait, "Maximum age of a batch."),
-        ("batch-throttle-enable", "bool", throttle, "Whether the rate of batches is limited."),
-        ("batch-throttle-qps", "float", qps, "Average batches per second."),
-        ("batch-throttle-burst", "int", burst, "Batches in one moment."),
-        ("truncate-enabled", "bool", False, "Whether the objects of large events are removed."),
-        ("truncate-max-batch-size", "int", 10 * 1024 * 1024, "Maximum bytes of a batch."),
-        ("truncate-max-event-size", "int", 100 * 1024, "Maximum bytes of an event."),
-        ("version", "string", "audit.k8s.io/v1", "API version of events."),
+        ("batch-buffer-size", INTEGER, 10_000, "Events in the queue of the mode batch."),
+        ("batch-max-size", INTEGER, max_size, "Maximum events of a batch."),
+        ("batch-max-wait", SECONDS, max_wait, "Maximum age of a batch."),
+        ("batch-throttle-enable", BOOLEAN, throttle, "Whether the rate of batches is limited."),
+        ("batch-throttle-qps", NUMBER, qps, "Average batches per second."),
+        ("batch-throttle-burst", INTEGER, burst, "Batches in one moment."),
+        ("truncate-enabled", BOOLEAN, False, "Whether the objects of large events are removed."),
+        ("truncate-max-batch-size", INTEGER, 10 * 1024 * 1024, "Maximum bytes of a batch."),
+        ("truncate-max-event-size", INTEGER, 100 * 1024, "Maximum bytes of an event."),
+        ("version", TEXT, "audit.k8s.io/v1", "API version of events."),
     ):
-        yield AuditFlag(f"audit-{name}-{option}", kind, default, text, option == "mode")
+        yield part(f"audit-{name}-{option}", kind, text, default)
 
 
 FLAGS: Final = (
-    AuditFlag("audit-policy-file", "string", "", "Audit policy: which requests are recorded, and how.", True),
-    AuditFlag("audit-log-path", "string", "", "File for audit events; - is the standard output.", True),
-    AuditFlag("audit-log-maxsize", "int", 100, "Megabytes after which the audit log is rotated.", True),
-    AuditFlag("audit-log-maxbackup", "int", 100, "Number of rotated audit logs; 0 for no limit.", True),
-    AuditFlag("audit-log-maxage", "int", 366, "Age of rotated audit logs in days; 0 for no limit.", True),
-    AuditFlag("audit-log-compress", "bool", False, "Whether rotated audit logs are compressed."),
-    AuditFlag("audit-log-format", "string", "json", "Format of the audit log: json or legacy."),
+    part("audit-policy-file", TEXT, "Audit policy: which requests are recorded, and how.", "", is_rare=False),
+    part("audit-log-path", TEXT, "File for audit events; - is the standard output.", "", is_rare=False),
+    part("audit-log-maxsize", INTEGER, "Megabytes after which the audit log is rotated.", 100, is_rare=False),
+    part("audit-log-maxbackup", INTEGER, "Number of rotated audit logs; 0 for no limit.", 100, is_rare=False),
+    part(
+        "audit-log-maxage", INTEGER, "Age of rotated audit logs in days; 0 for no limit.", 366, is_rare=False
+    ),
+    part("audit-log-compress", BOOLEAN, "Whether rotated audit logs are compressed.", False),
+    part("audit-log-format", TEXT, "Format of the audit log: json or legacy.", "json"),
     *_backend_flags("log", "blocking", max_size=1, max_wait=0.0, throttle=False, qps=0.0, burst=0),
-    AuditFlag("audit-webhook-config-file", "string", "", "Kubeconfig with the URL for audit events.", True),
-    AuditFlag("audit-webhook-initial-backoff", "duration", 10.0, "Delay before a request is repeated."),
+    part("audit-webhook-config-file", TEXT, "Kubeconfig with the URL for audit events.", "", is_rare=False),
+    part("audit-webhook-initial-backoff", SECONDS, "Delay before a request is repeated.", 10.0),
     *_backend_flags("webhook", "batch", max_size=400, max_wait=30.0, throttle=True, qps=10.0, burst=15),
 )
 """All flags, in the order of the help."""

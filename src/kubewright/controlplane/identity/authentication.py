@@ -18,23 +18,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 from kubewright.apiserver.authentication import AuthenticatorChain, TokenAuthenticator
 from kubewright.apiserver.authentication.requestheader import RequestHeaderAuthenticator
 from kubewright.apiserver.authentication.serviceaccount import ServiceAccountAuthenticator
+from kubewright.apiserver.authentication.tokens import StaticTokenAuthenticator
 from kubewright.apiserver.authentication.x509 import X509Authenticator
+from kubewright.controlplane.credentials import read_certificates
 from kubewright.controlplane.plane_options import FrontProxy
 
-from .external_tokens import ExternalTokens
+from .external_tokens import ExternalTokens, read_external_tokens
 from .legacy_tokens import LegacyTokens
 from .reviews import IdentityReviews
 from .token_requests import token_invalidity
 from .tokenless import TokenlessAuthenticator
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.authentication.tokens import StaticTokenAuthenticator
     from kubewright.apiserver.server import APIServer
+    from kubewright.controlplane.options import AuthenticationOptions
     from kubewright.controlplane.plane_credentials import PlaneCredentials
 
     from .issuer import TokenIssuer
@@ -56,6 +59,20 @@ class AuthenticationSettings:
     front_proxy: FrontProxy | None = None
     """Authenticating proxy; by default one with a certificate of the control plane."""
     anonymous: bool = True
+
+    @classmethod
+    def read(cls, options: AuthenticationOptions, account_issuers: Sequence[str]) -> Self:
+        """Read the files of the options; raises `ValueError` or `OSError`."""
+        tokens, client_ca = options.token_auth_file, options.client_ca_file
+        return cls(
+            token_files=[StaticTokenAuthenticator.from_file(tokens)] if tokens is not None else (),
+            bootstrap_tokens=options.bootstrap_token_auth,
+            external_tokens=read_external_tokens(options, account_issuers),
+            account_issuers=account_issuers,
+            client_ca=read_certificates(Path(client_ca)) if client_ca is not None else b"",
+            front_proxy=options.front_proxy,
+            anonymous=options.anonymous,
+        )
 
 
 class Authentication:

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kubewright.apiserver.authentication import TokenAuthenticator
     from kubewright.apiserver.kubeconfig_webhook import KubeconfigWebhook
-    from kubewright.controlplane.jwt_authentication import OIDCOptions
-
-WEBHOOK_CACHE_SECONDS = 120.0
-"""Seconds for which the result of a TokenReview is used, as in kube-apiserver."""
+    from kubewright.controlplane.options import AuthenticationOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +57,13 @@ class ExternalTokens:
             await connection.close()
 
 
-def read_external_tokens(
-    config: str | Path | None,
-    webhook_config_file: str | Path | None,
-    own_issuers: Sequence[str],
-    *,
-    oidc: OIDCOptions | None = None,
-    webhook_cache_seconds: float = WEBHOOK_CACHE_SECONDS,
-) -> ExternalTokens:
+def read_external_tokens(options: AuthenticationOptions, own_issuers: Sequence[str]) -> ExternalTokens:
     """Return the authenticators of an `AuthenticationConfiguration` or of one issuer, and of a webhook.
 
     Raises `ValueError`.
     """
     tokens = ExternalTokens()
+    config, oidc = options.authentication_config, options.oidc
     if config is not None and oidc is not None:
         raise ValueError("authentication-config file and oidc-* flags are mutually exclusive")
     if config is not None:
@@ -86,11 +77,13 @@ def read_external_tokens(
         )
     elif oidc is not None:
         tokens = ExternalTokens(oidc.settings(own_issuers).authenticators)
-    if webhook_config_file is not None:
+    if options.authentication_token_webhook_config_file is not None:
         from kubewright.apiserver.authentication.delegated import TokenReviewAuthenticator
         from kubewright.apiserver.kubeconfig_webhook import KubeconfigWebhook
 
-        connection = KubeconfigWebhook(webhook_config_file)
-        webhook = TokenReviewAuthenticator(connection.review, cache_seconds=webhook_cache_seconds)
+        connection = KubeconfigWebhook(options.authentication_token_webhook_config_file)
+        webhook = TokenReviewAuthenticator(
+            connection.review, cache_seconds=options.authentication_token_webhook_cache_ttl
+        )
         tokens = replace(tokens, webhooks=[webhook], connections=[connection])
     return tokens
