@@ -101,6 +101,11 @@ def test_a_lock_file_cannot_expand_without_limit(tmp_path: Path) -> None:
     lock.write_text(json.dumps(data))
     with pytest.raises(ScaffoldError, match="incomplete or larger than 4 MiB"):
         ScaffoldLock.read(tmp_path)
+    entry = ["0.1.0", "api", base64.b64encode(zlib.compress(bytes(4 << 20), 9)).decode()]
+    data["files"] = {f"src/shop/{number}.py": entry for number in range(1000)}
+    lock.write_text(json.dumps(data))
+    with pytest.raises(ScaffoldError, match="the generated files are larger than 64 MiB"):
+        ScaffoldLock.read(tmp_path)
 
 
 def test_a_replay_file_cannot_execute_a_file_of_another_directory(

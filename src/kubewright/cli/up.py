@@ -8,7 +8,6 @@ requests on the same port (see `up_workers`).
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import os
 import tempfile
@@ -22,6 +21,7 @@ from .access_options import ACCESS_SETTINGS, add_access_options, read_front_prox
 from .audit_options import add_audit_options, parse_duration, read_audit_options
 from .dashboard_options import serve_dashboard
 from .memory import enable_gc, trim_periodically
+from .up_start import explain, start_plane
 from .up_values import (
     check_directory,
     check_network,
@@ -257,7 +257,7 @@ def _run(options: dict[str, Any], started: float) -> None:
     try:
         plane = _plane(options)
     except (OSError, ValueError) as error:
-        raise click.ClickException(_explain(error)) from None
+        raise click.ClickException(explain(error)) from None
     run(lambda: serve_worker(plane, options) if is_worker else _serve(plane, options, started))
 
 
@@ -293,16 +293,6 @@ def _check_modes(options: dict[str, Any]) -> None:
         options["anonymous_auth"] = False
         if options["worker"] is None:
             click.echo("Warning: --auth always-allow disables anonymous requests", err=True)
-
-
-def _explain(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
-    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-        return f"{error.strerror}; choose another port with --port"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error)
 
 
 def _plane(options: dict[str, Any]) -> Any:
@@ -359,7 +349,7 @@ def _plane(options: dict[str, Any]) -> Any:
         except StorageError as error:
             raise click.ClickException(str(error)) from None
         except (OSError, ValueError) as error:
-            raise click.ClickException(_explain(error)) from None
+            raise click.ClickException(explain(error)) from None
 
     return make
 
@@ -403,16 +393,13 @@ def _tls_key_pair(options: dict[str, Any]) -> tuple[Path, Path] | None:
 
 async def _serve(make: Any, options: dict[str, Any], started: float) -> None:
     from kubewright.apiserver.shutdown import StopSignals
-    from kubewright.storage import StorageError
 
-    plane: ControlPlane = make()
     signals = StopSignals()
     stop = signals.stop
     workers = None
-    try:
-        await plane.start()
-    except (StorageError, OSError, ValueError) as error:
-        raise click.ClickException(_explain(error)) from None
+    plane = await start_plane(make, stop)
+    if plane is None:
+        return
     try:
         enable_gc()
         workers = await start_workers(plane, options, stop)

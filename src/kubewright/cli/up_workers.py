@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -101,10 +102,11 @@ def use_own_files(options: dict[str, Any]) -> None:
 async def serve_worker(create: Callable[[], ControlPlane], options: dict[str, Any]) -> None:
     """Serve requests until a signal, or until the process that owns the store has ended."""
     from kubewright.apiserver.shutdown import StopSignals
-    from kubewright.controlplane.workers import READY
+    from kubewright.controlplane.workers import READY, exit_with_parent
     from kubewright.storage import StorageError
     from kubewright.storage.socket_storage import SocketStorage
 
+    exit_with_parent()
     plane = create()
     assert isinstance(plane.store, SocketStorage)
     signals = StopSignals()
@@ -112,6 +114,7 @@ async def serve_worker(create: Callable[[], ControlPlane], options: dict[str, An
 
     def end(error: StorageError) -> None:
         lost.append(error)
+        plane.server.stopped = True  # 503 instead of 500
         signals.stop.set()
 
     plane.store.on_lost = end
@@ -128,7 +131,20 @@ async def serve_worker(create: Callable[[], ControlPlane], options: dict[str, An
         trimming.cancel()
         if not lost:
             await signals.drain(plane.server, options["shutdown_delay_duration"])
+        if lost:
+            await _exit(plane, f"worker {options['worker']}: {lost[0]}")
     finally:
         await plane.stop()
-    if lost:
-        raise click.ClickException(f"worker {options['worker']}: {lost[0]}")
+
+
+async def _exit(plane: ControlPlane, reason: str) -> NoReturn:
+    """Exit without the store: write the audit events, and do not wait for requests and watches."""
+    from kubewright.controlplane.workers import EXIT_DELAY
+
+    click.echo(f"Error: {reason}", err=True)
+    if plane.server.auditor is not None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(EXIT_DELAY):
+                await plane.server.auditor.stop()
+    sys.stderr.flush()
+    os._exit(1)

@@ -30,6 +30,7 @@ from .errors import ManifestError as ManifestError
 from .errors import NoKindMatch as NoKindMatch
 from .errors import ObjectDecodeError as ObjectDecodeError
 from .errors import ResponseTooLarge as ResponseTooLarge
+from .errors import UnexpectedObjectError as UnexpectedObjectError
 from .kind_types import ALL_NAMESPACES as ALL_NAMESPACES
 from .kind_types import AnyKind as AnyKind
 from .kind_types import AnyObject as AnyObject

@@ -8,6 +8,7 @@ Exception
  +- NoKindMatch            the server does not serve the kind (a LookupError)
  +- ManifestError          a manifest file is not readable or not valid (a ValueError)
  +- ObjectDecodeError      an object on the server does not match its class (a DecodeError)
+ +- UnexpectedObjectError  the response contains another object than the one of the request
 """
 
 from __future__ import annotations
@@ -69,6 +70,13 @@ class ObjectDecodeError(DecodeError):
         )
 
 
+class UnexpectedObjectError(Exception):
+    """A response of 2xx contains another object than the request was for.
+
+    A proxy or another server has responded: whether the request was executed is not known.
+    """
+
+
 __all__ = [
     "ConfigError",
     "ConnectionFailed",
@@ -77,4 +85,5 @@ __all__ = [
     "NoKindMatch",
     "ObjectDecodeError",
     "ResponseTooLarge",
+    "UnexpectedObjectError",
 ]

@@ -4,7 +4,8 @@ This process owns the store and runs everything that exists once: controllers, s
 compaction. It also serves requests. The workers serve requests only. The kernel divides new connections among
 all processes (SO_REUSEPORT); a worker reads from its copy of the store (`SocketStorage`).
 
-A worker that exits is reported and started again. A worker ends when this process does, however it ended.
+A worker that exits is reported and started again. A worker ends when this process does, however it ended:
+its standard input is a pipe that ends with this process, which a thread waits for (`exit_with_parent`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -36,6 +38,10 @@ STOP_TIMEOUT = 15.0
 """Seconds after which a worker that does not stop is killed."""
 MAX_RESTART_DELAY = 10.0
 """Seconds before a worker that exits again and again is started again."""
+
+
+EXIT_DELAY = 0.5
+"""Seconds in which a worker writes what it has to write after the process that started it has ended."""
 
 
 class WorkerFailed(Exception):
@@ -131,7 +137,7 @@ class Workers:
         process = await asyncio.create_subprocess_exec(
             *self._command(number),
             env={**os.environ, SOCKET_VARIABLE: str(self._server.path)},
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             # Ctrl-C in a terminal is sent to this process only, which stops the workers first.
             start_new_session=True,
@@ -155,9 +161,22 @@ class Workers:
             del self._processes[number]
 
 
+def exit_with_parent() -> None:
+    """Let this process end with the one that started it, also during start-up or with a busy event loop."""
+
+    def wait() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(0, 4096):
+                pass
+        time.sleep(EXIT_DELAY)
+        os._exit(1)
+
+    threading.Thread(target=wait, name="wait for the parent", daemon=True).start()
+
+
 def _send(signal: Callable[[], None]) -> None:
     with contextlib.suppress(ProcessLookupError):
         signal()
 
 
-__all__ = ["READY", "SOCKET_VARIABLE", "WorkerFailed", "Workers"]
+__all__ = ["EXIT_DELAY", "READY", "SOCKET_VARIABLE", "WorkerFailed", "Workers", "exit_with_parent"]

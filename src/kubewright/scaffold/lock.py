@@ -33,6 +33,8 @@ LOCK_FILE: Final = ".kubewright/scaffold.lock"
 FORMAT: Final = 1
 MAX_FILE_BYTES: Final = 4 << 20
 """Size limit of a generated file: a small lock file of a foreign project could expand to gigabytes."""
+MAX_BYTES: Final = 64 << 20
+"""Size limit of all generated files."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,7 @@ class ScaffoldLock:
             return cls(
                 project=from_record(ProjectInputs, data["project"]),
                 resources=[from_record(Resource, each) for each in data["resources"]],
-                files={
-                    name: GeneratedFile(version, templates, _decode(base))
-                    for name, (version, templates, base) in data["files"].items()
-                },
+                files=_decode_files(data["files"]),
             )
         except FileNotFoundError:
             raise ScaffoldError(
@@ -117,6 +116,18 @@ def _json(value: Any) -> str:
 
 def _encode(text: str) -> str:
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def _decode_files(entries: dict[str, list[str]]) -> dict[str, GeneratedFile]:
+    files: dict[str, GeneratedFile] = {}
+    size = 0
+    for name, (version, templates, base) in entries.items():
+        text = _decode(base)
+        size += len(text)
+        if size > MAX_BYTES:
+            raise ValueError(f"the generated files are larger than {MAX_BYTES >> 20} MiB")
+        files[name] = GeneratedFile(version, templates, text)
+    return files
 
 
 def _decode(text: str) -> str:

@@ -11,6 +11,7 @@ from .contract import RevisionMismatch as RevisionMismatch
 from .contract import Storage as Storage
 from .contract import StorageError as StorageError
 from .contract import StorageEvent as StorageEvent
+from .contract import StorageUnavailable as StorageUnavailable
 from .contract import StorageWatch as StorageWatch
 from .etcd import EtcdStorage as EtcdStorage
 from .keyspace import History as History

@@ -55,6 +55,10 @@ class StorageError(Exception):
     """The store failed (disk full, file locked, server unreachable); the message names the remedy."""
 
 
+class StorageUnavailable(StorageError):
+    """The server of the store is unreachable, starting or stopping; a later call can succeed."""
+
+
 class RequestTooLarge(StorageError):
     """A key and its value exceed the limit of one request; nothing was written."""
 

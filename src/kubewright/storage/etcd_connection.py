@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from .contract import RequestTooLarge, StorageError
+from .contract import RequestTooLarge, StorageError, StorageUnavailable
 
 DEFAULT_PORT = 2379
 
@@ -283,7 +283,9 @@ class EtcdConnection:
             hint = "check the user, its password and its role"
         else:
             hint = ""
-        return StorageError(f"etcd at {self.where}: {text}" + (f" ({hint})" if hint else ""))
+        is_transient = code in (codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED)
+        kind = StorageUnavailable if is_transient else StorageError
+        return kind(f"etcd at {self.where}: {text}" + (f" ({hint})" if hint else ""))
 
 
 class RevisionUnreadable(Exception):

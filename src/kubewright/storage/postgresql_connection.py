@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from .contract import StorageError
+from .contract import StorageError, StorageUnavailable
 from .postgresql_options import PostgreSQLOptions
 
 MINIMUM_VERSION = (13, 0)
@@ -323,4 +323,5 @@ class PostgreSQLConnections:
             hint = "check that it is running, and the TLS options"
         else:
             hint = ""
-        return StorageError(f"PostgreSQL at {self.options.where}: {text}" + (f" ({hint})" if hint else ""))
+        kind = StorageUnavailable if self._is_transient(error) else StorageError
+        return kind(f"PostgreSQL at {self.options.where}: {text}" + (f" ({hint})" if hint else ""))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
 from kubewright.controlplane import ControlPlane
+from kubewright.storage import open_storage
 from kubewright.storage.memory import MemoryStorage
 
 from .conftest import CRDS, Talk, condition, definition, widget
@@ -290,3 +293,23 @@ async def test_conflicting_names_concurrently(talk):
     listed = await talk.ok("GET", CRDS)
     accepted = [crd for crd in listed["items"] if condition(crd, "Established")["status"] == "True"]
     assert len(accepted) == 1
+
+
+async def test_any_number_of_definitions_can_wait_for_their_names(tmp_path: Path) -> None:
+    """Definitions that another server has stored are reviewed one after the other, not recursively."""
+    store = f"sqlite:{tmp_path / 'state.db'}"
+    async with ControlPlane(store=store, controllers=False) as plane:
+        await Talk(plane).ok("POST", CRDS, definition())
+        template = json.loads((await plane.store.list("/registry/apiextensions.k8s.io/")).items[0].value)
+    count = sys.getrecursionlimit() // 2 + 50
+    async with open_storage(store) as storage:
+        for number in range(count):
+            names = {"plural": f"w{number}s", "kind": f"W{number}", "singular": f"w{number}"}
+            crd = {**template, "spec": {**template["spec"], "names": {**names, "listKind": f"W{number}List"}}}
+            crd["metadata"] = {**template["metadata"], "name": f"w{number}s.example.com", "uid": str(number)}
+            crd["status"] = {"acceptedNames": {"plural": "", "kind": ""}, "conditions": []}
+            key = f"/registry/apiextensions.k8s.io/customresourcedefinitions/w{number}s.example.com"
+            await storage.create(key, json.dumps(crd).encode())
+    async with ControlPlane(store=store, controllers=False) as plane:
+        served = [each for each in plane.server.stores if each.resource.group == "example.com"]
+        assert len(served) == count + 1

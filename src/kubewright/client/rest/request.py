@@ -11,6 +11,8 @@ from multidict import CIMultiDict
 from kubewright.api.gvk import GroupResource
 from kubewright.client.transport.interface import APIResponse, ResponseStream
 
+from .expected_object import ExpectedObject
+
 TIMEOUT: Final = 60.0
 """Default timeout of a request in seconds; API servers end requests after 60 s themselves."""
 
@@ -31,6 +33,8 @@ class APIRequest:
     name: str = ""
     namespace: str = ""
     subresource: str = ""
+    expects: ExpectedObject | None = None
+    """The object of a write; a response with another one is an error."""
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"

@@ -101,6 +101,8 @@ class RESTClient:
         with self._span(request):
             response = await self._send_with_retries(request, attempt)
         assert isinstance(response, APIResponse)
+        if request.expects is not None:
+            request.expects.check(request, response.body)
         return response
 
     async def open_stream(self, request: APIRequest, *, idle_timeout: float | None = None) -> ResponseStream:

@@ -22,6 +22,7 @@ from kubewright.client.arguments import DeleteArguments, FieldValidation, PatchA
 from kubewright.client.decoding import class_of, decode_object, kind_of, update_in_place
 from kubewright.client.kind_types import MetadataKind, ObjectOrKind, TypedT, UnstructuredKind
 from kubewright.client.patches import Patch, base_and_changed, changes_since_read, to_dict
+from kubewright.client.rest.expected_object import ExpectedObject
 from kubewright.client.rest.request import APIRequest
 from kubewright.client.selectors import Fields, Labels, format_fields, format_labels
 
@@ -103,7 +104,8 @@ class WriteVerbs(BaseClient):
             )
         else:
             request = self._patch_request(location, subresource, query, patch)
-        return await self._write(request, obj, location)
+        # The server compares the uid of a PUT, and the resourceVersion of this patch, with the stored object.
+        return await self._write(request, obj, location, uid=_uid(obj))
 
     def _patch_request(
         self,
@@ -178,6 +180,7 @@ class WriteVerbs(BaseClient):
         partial = isinstance(target, MetadataKind | PartialObjectMetadata)
         request = self._patch_request(location, subresource, query, patch, METADATA if partial else JSON)
         if isinstance(target, type | GroupVersionKind | GroupVersionResource | str | MetadataKind):
+            request.expects = ExpectedObject(location.resource.gvk, partial=partial)
             response = await self.send(request)
             return decode_object(response.body, class_of(target), location.resource.gvk)
         return await self._write(request, target, location)
@@ -208,7 +211,9 @@ class WriteVerbs(BaseClient):
         query = self.write_query(dry_run=dry_run, field_owner=owner, field_validation=field_validation)
         query["force"] = force or None
         body = codec.encode(_apply_configuration(obj, location))
-        response = await self.send(self._patch_request(location, subresource, query, Patch(APPLY, body)))
+        request = self._patch_request(location, subresource, query, Patch(APPLY, body))
+        request.expects = ExpectedObject(location.resource.gvk)
+        response = await self.send(request)
         cls = obj.type if isinstance(obj, Partial) else _class(obj)
         applied = decode_object(response.body, cls, location.resource.gvk)
         return cast(WritableT, applied.raw if isinstance(obj, dict) else applied)
@@ -247,6 +252,7 @@ class WriteVerbs(BaseClient):
         request = self._delete_request(
             "delete", location, None, propagation, grace_period, preconditions, dry_run
         )
+        request.expects = ExpectedObject(location.resource.gvk)
         try:
             response = await self.send(request)
         except NotFound:
@@ -300,9 +306,12 @@ class WriteVerbs(BaseClient):
             verb, "DELETE", location, query=query, content_type=JSON, body=codec.encode(body)
         )
 
-    async def _write(self, request: APIRequest, obj: WritableT, location: ResourceLocation) -> WritableT:
-        response = await self.send(request)
+    async def _write(
+        self, request: APIRequest, obj: WritableT, location: ResourceLocation, *, uid: str = ""
+    ) -> WritableT:
         gvk = location.resource.gvk
+        request.expects = ExpectedObject(gvk, uid, isinstance(obj, PartialObjectMetadata))
+        response = await self.send(request)
         if isinstance(obj, Partial):
             return cast(WritableT, decode_object(response.body, obj.type, gvk))
         current = decode_object(response.body, _class(obj), gvk)
@@ -318,6 +327,13 @@ def _class(target: Any) -> type[Any]:
     if isinstance(target, Unstructured | dict):
         return Unstructured
     return type(target) if isinstance(target, MetaObject) else class_of(kind_of(target))
+
+
+def _uid(obj: Any) -> str:
+    if isinstance(obj, MetaObject):
+        return obj.metadata.uid or ""
+    metadata = (obj.raw if isinstance(obj, Unstructured) else to_dict(obj)).get("metadata") or {}
+    return metadata.get("uid") or ""
 
 
 def _reject_metadata(obj: Any, verb: str) -> None:

@@ -202,18 +202,28 @@ class CustomResourceDefinitions:
 
     async def _review(self, name: str) -> None:
         """Accept names, set conditions, serve; then review definitions that wait for a name."""
+        pending = [name]
+        while pending:
+            name = pending.pop()
+            group = await self._review_one(name)
+            if group is not None:
+                # Not by recursion: any number of definitions can wait.
+                waiting = set(pending) | {name}
+                pending += (each for each in self._names.waiting(group) if each not in waiting)
+
+    async def _review_one(self, name: str) -> str | None:
+        """Review one definition; return its group if a name that it had is free now."""
         async with self._lock:
             crd = self._known.get(name)
             if crd is None:
-                return
-            group, names = crd["spec"]["group"], (crd.get("status") or {}).get("acceptedNames")
+                return None
+            group, names = crd["spec"]["group"], (crd.get("status") or {}).get("acceptedNames") or {}
             crd = await self._reviewed(crd)
             if crd is None:
-                return
+                return None
             self._serve(crd)
-            released = names is not None and names != crd["status"]["acceptedNames"]
-        if released:
-            await self._review_waiting(group, but=name)
+            accepted = crd["status"]["acceptedNames"]
+            return group if any(each and each != accepted.get(key) for key, each in names.items()) else None
 
     async def _reviewed(self, crd: Definition) -> Definition | None:
         name = crd["metadata"]["name"]
@@ -235,10 +245,9 @@ class CustomResourceDefinitions:
         await asyncio.sleep(_RETRY)
         await self._review(name)
 
-    async def _review_waiting(self, group: str, but: str = "") -> None:
+    async def _review_waiting(self, group: str) -> None:
         for name in self._names.waiting(group):
-            if name != but:
-                await self._review(name)
+            await self._review(name)
 
     async def write_status(self, name: str, change: Callable[[Definition], None]) -> Definition | None:
         """Update a definition as its controller; `None` if it does not exist afterwards."""
