@@ -1,5 +1,7 @@
-"""Laws of apply, for generated types, values and operations; on kube-apiserver with `KUBEBUILDER_ASSETS`.
+"""Laws of values and of apply, for generated types; on kube-apiserver with `KUBEBUILDER_ASSETS`.
 
+- What was set is stored, and what was not set is not, except defaults of the schema. What was read is encoded
+  as the server sent it, also after its defaults were read, and an update without a change changes nothing.
 - Applied twice, the second time changes nothing. Drift in applied fields is reverted, also of values that are
   the default of their field. Fields that were not applied survive.
 - What one controller has applied, no other deletes, whatever they apply, in whatever order they crash and
@@ -14,15 +16,26 @@ import random
 import types
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kubewright.api import CustomResource, ObjectMeta, Spec, Unstructured, fields_set, resource
+from kubewright.api import (
+    CustomResource,
+    ObjectMeta,
+    Spec,
+    Unstructured,
+    encode,
+    fields_set,
+    resource,
+    to_plain,
+)
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.api.markers import AsIntOrString, ListMap, PreserveUnknownFields, Schemaless
+from kubewright.api.presence import tracked_defaults
 from kubewright.cache import Cache, CachedClient
 from kubewright.client import ClusterConfig, condition, merge_patch
 from kubewright.client.patches import to_dict
@@ -186,6 +199,58 @@ def other_value(value: Any) -> Any:
             return [{"name": "d", "weight": 7}] if value and isinstance(value[0], dict) else [7]
         case _:
             return None
+
+
+# Law 1
+
+
+def adds_defaults_only(given: Any, stored: Any, of: Any) -> bool:
+    """Whether a stored value has the fields of a written one, and no others than those with a default."""
+    if isinstance(given, list) and len(given) == len(stored):
+        return all(adds_defaults_only(one, other, of) for one, other in zip(given, stored, strict=True))
+    if isinstance(of, type) and issubclass(of, Spec):
+        fields = {each.encode_name: each for each in msgspec.structs.fields(of)}
+        defaults = {name: tracked_defaults(of).get(each.name) for name, each in fields.items()}
+        return given.keys() <= stored.keys() and all(
+            adds_defaults_only(given[name], value, _struct_of(fields[name].type))
+            if name in given
+            else (default := defaults[name]) is not None and to_plain(default.create()) == value
+            for name, value in stored.items()
+        )
+    return bool(given == stored and type(given) is type(stored))
+
+
+def _struct_of(annotation: Any) -> Any:
+    """The struct of an optional struct or of a list of structs, or `None`."""
+    if isinstance(annotation, type):
+        return annotation
+    return next((found for each in get_args(annotation) if (found := _struct_of(each)) is not None), None)
+
+
+@few
+@given(drawn=objects)
+def test_what_was_set_is_stored_and_what_was_read_is_encoded_as_it_was(
+    bench: Bench, drawn: tuple[Any, Any]
+) -> None:
+    kind, spec = drawn
+    name = f"x{next(_numbers)}"
+
+    async def scenario() -> None:
+        client = bench.client.uncached
+        await client.create(kind(metadata=ObjectMeta(name=name, namespace="default"), spec=spec))
+        raw = await bench.read(kind, name)
+        assert adds_defaults_only(to_plain(spec), raw["spec"], type(spec)), (to_plain(spec), raw["spec"])
+        typed = await client.get(kind, name, namespace="default")
+        assert msgspec.json.decode(encode(typed)) == raw
+        assert typed.spec == spec
+        for field in type(spec).__struct_fields__:
+            getattr(typed.spec, field)
+        assert msgspec.json.decode(encode(typed)) == raw
+        await client.update(typed)
+        assert await bench.read(kind, name) == raw
+        await client.delete(typed)
+
+    bench.run(scenario())
 
 
 # Law 2

@@ -17,7 +17,7 @@ from kubewright.api.errors import APIError, Conflict, Invalid, MethodNotAllowed,
 from kubewright.apiserver import Operation, Strategy
 from kubewright.client import merge_patch
 from kubewright.extension import PageRequest, Rest, serve_app
-from kubewright.testing import RunningApp
+from kubewright.testing import RunningApp, TestServer, run_app
 
 from .sql_queues import Queue, QueueSpec, SqlQueues, jobs, queue
 
@@ -59,6 +59,36 @@ async def test_concurrent_increments_are_all_stored(client: Client, running_app:
         await asyncio.gather(*(increment(client, "a") for _ in range(30)))
     assert (await rest.get("a", namespace="default")).spec.workers == 30
     assert (await client.get(Queue, "a")).metadata.generation == 31
+
+
+async def test_writes_through_an_api_server(cluster: TestServer) -> None:
+    """Behind the aggregation of a control plane, of a kube-apiserver with `KUBEBUILDER_ASSETS`."""
+    rest = SqlQueues()
+    client = cluster.client()
+    async with run_app(jobs(rest), client), asyncio.timeout(120):
+        await client.list(Queue)  # kube-apiserver responds with 503 until it has seen the APIService
+        await client.create(queue("a", workers=0, finalizers=["example.com/a"]))
+        watched: list[int] = []
+
+        async def watch() -> None:
+            async for event in client.watch(Queue, namespace="default"):
+                watched.append(event.object.spec.workers)
+
+        watching = asyncio.create_task(watch())
+        await asyncio.gather(*(increment(client, "a") for _ in range(30)))
+        assert (await rest.get("a", namespace="default")).spec.workers == 30
+        await client.scale(Queue, "a", replicas=31)
+        status = merge_patch({"status": {"ready": 3}})
+        await client.subresource("status", Queue, "a").patch(status)
+        stored = await rest.get("a", namespace="default")
+        assert (stored.spec.workers, stored.status.ready) == (31, 3)
+        while not watched or watched[-1] != 31:
+            await asyncio.sleep(0.05)
+        watching.cancel()
+        assert watched == sorted(watched)
+        await client.delete(Queue, "a")
+        await client.patch(Queue, merge_patch({"metadata": {"finalizers": None}}), name="a")
+        assert list(await rest.list(namespace="")) == []
 
 
 async def test_increments_through_two_servers_are_all_stored(tmp_path: Path) -> None:

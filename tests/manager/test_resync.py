@@ -112,9 +112,14 @@ async def test_the_period_of_a_reconciler_overrides_that_of_the_operator(
     assert len(log.resyncs()) in counts
 
 
-async def test_own_owned_and_watched_kinds_are_resynced(client: Client) -> None:
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [({"resync": PERIOD}, {}), ({"resync": 0}, {}), ({"resync": PERIOD}, {"resync": 0})],
+    ids=["on", "off", "reconciler-off"],
+)
+async def test_own_owned_and_watched_kinds_are_resynced(client: Client, given: Any, options: Any) -> None:
     log = Log()
-    operator = operator_of(log, {"resync": PERIOD}, owns=(ConfigMap,))
+    operator = operator_of(log, given, owns=(ConfigMap,), **options)
 
     @operator.watches(ServiceAccount)
     def crates_of(account: ServiceAccount) -> list[Request]:
@@ -128,6 +133,9 @@ async def test_own_owned_and_watched_kinds_are_resynced(client: Client) -> None:
         await client.create(owned)
         await asyncio.sleep(10.5 * PERIOD)
     found = Counter(log.resyncs())
+    if not options.get("resync", given["resync"]):
+        assert not found
+        return
     assert set(found) == {
         "Crate default/a (resync)",
         "ConfigMap default/owned (resync)",
