@@ -17,10 +17,12 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from bench import Benchmark
 from bench._process import Process, Server, session, together
+from kubewright.api import CustomResource, Spec
+from kubewright.api import resource as declare
 
 GROUP = "bench.example.com"
 BASE = f"/apis/{GROUP}/v1/namespaces/default/widgets"
@@ -84,12 +86,52 @@ def widget(name: str, size: int) -> dict[str, Any]:
     return body
 
 
+ENTRIES = 5000
+ENTRY_PATH = f"/apis/{GROUP}/{{}}/namespaces/default/entries"
+
+
+class EntrySpec(Spec):
+    """Spec of a kind with two versions, as Flunder of the sample API server of Kubernetes."""
+
+    reference: str = ""
+    reference_type: str = "Entry"
+
+
+class OldEntrySpec(Spec):
+    """Spec of the version that is not stored."""
+
+    ref: str = ""
+    ref_type: str = "Entry"
+
+
+@declare(group=GROUP, version="v2", hub=True)
+class Entry(CustomResource[EntrySpec, None]):
+    """An entry."""
+
+
+@declare(group=GROUP, version="v1", kind="Entry")
+class OldEntry(CustomResource[OldEntrySpec, None]):
+    """An entry in another shape."""
+
+    def convert_to(self, hub: type[Entry]) -> Entry:
+        """Convert to the stored version."""
+        spec = EntrySpec(reference=self.spec.ref, reference_type=self.spec.ref_type)
+        return hub(metadata=self.metadata, spec=spec)
+
+    @classmethod
+    def convert_from(cls, hub: Entry) -> Self:
+        """Convert from the stored version."""
+        spec = OldEntrySpec(ref=hub.spec.reference, ref_type=hub.spec.reference_type)
+        return cls(metadata=hub.metadata, spec=spec)
+
+
 def serve_forever(directory: str) -> None:
     """The server's process."""
     import gc
 
     from kubewright.apiserver import APIServer, Resource, StatusSubresource, Version, serve
     from kubewright.apiserver.http.server import run
+    from kubewright.apiserver.typed import resource_of
     from kubewright.schema.structural import Node
     from kubewright.storage.memory import MemoryStorage
 
@@ -97,6 +139,7 @@ def serve_forever(directory: str) -> None:
         server = APIServer(MemoryStorage())
         version = Version(name="v1", schema=Node(SCHEMA), subresources={"status": StatusSubresource()})
         server.add(Resource(group=GROUP, kind="Widget", plural="widgets", versions=[version]))
+        server.add(resource_of(Entry, OldEntry))
         async with serve(server) as front:
             assert front.authority is not None
             client = front.authority.issue("bench", groups=("system:masters",))
@@ -143,6 +186,8 @@ class Costs:
     empty: float
     full: float
     list: float
+    converted: float
+    unchanged: float
 
 
 async def _costs() -> Costs:
@@ -168,7 +213,29 @@ async def _costs() -> Costs:
         for _ in range(5):
             await server.request("GET", BASE)
         listing = (server.process.cpu() - before) / 5
-    return Costs(getting, creating, writing, empty, full, listing)
+    return Costs(getting, creating, writing, empty, full, listing, *await _converted_lists())
+
+
+async def _converted_lists() -> tuple[float, float]:
+    """List objects in the version that is not stored: for the first time, and without changes since."""
+    async with running() as server:
+
+        async def create_entry(number: int) -> None:
+            body = {
+                "apiVersion": f"{GROUP}/v2",
+                "kind": "Entry",
+                "metadata": {"name": f"entry-{number}"},
+                "spec": {"reference": f"entry-{number + 1}", "referenceType": "Entry"},
+            }
+            await server.request("POST", ENTRY_PATH.format("v2"), body, status=201)
+
+        await together(range(ENTRIES), create_entry)
+        before = server.process.cpu()
+        await server.request("GET", ENTRY_PATH.format("v1"))
+        first = server.process.cpu() - before
+        for _ in range(5):
+            await server.request("GET", ENTRY_PATH.format("v1"))
+        return first, (server.process.cpu() - before - first) / 5
 
 
 def _status(number: int) -> dict[str, Any]:
@@ -224,6 +291,19 @@ def benchmarks() -> list[Benchmark]:
             name="watch event, 100 watchers",
             run=lambda: asyncio.run(fanout_cost()),
             target_us=8,
+            self_timed=True,
+        ),
+        Benchmark(
+            name="list, 500 in another version",
+            run=best("converted"),
+            target_ms=15,
+            operations=ENTRIES // 500,
+            self_timed=True,
+        ),
+        Benchmark(
+            name="list, 500 in another version, unchanged",
+            run=best("unchanged"),
+            operations=ENTRIES // 500,
             self_timed=True,
         ),
         Benchmark(name="memory, empty", run=best("empty"), memory=True),

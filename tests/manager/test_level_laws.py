@@ -4,7 +4,8 @@
 2. After the last change, the final state depends only on the objects: not on the number of replicas or
    controllers, not on restarts, and not on how often events were delivered.
 
-All of it on an embedded control plane, in simulated time.
+All of it on an embedded control plane, in simulated time. With `KUBEBUILDER_ASSETS`, recorded edits are also
+made on a kube-apiserver, where the final state is awaited.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kubewright.api import CustomResource, ObjectMeta, Spec, Status, resource
-from kubewright.api.core.v1 import ConfigMap
+from kubewright.api.core.v1 import ConfigMap, Namespace
 from kubewright.api.errors import NotFound
 from kubewright.api.owners import controller_of
-from kubewright.client import Client, ConnectionFailed, is_deleted, patches
+from kubewright.client import Client, ClusterConfig, ConnectionFailed, is_deleted, patches
 from kubewright.controller import generation_changed
 from kubewright.manager import Context, Manager, Operator
 from kubewright.manager.operator_runtime import prepare
@@ -121,9 +123,10 @@ class Process:
 class World:
     """Processes of operators, an external system that they manage, and the declared state."""
 
-    def __init__(self, client: Client, setup: Setup) -> None:
+    def __init__(self, client: Client, setup: Setup, period: float = PERIOD) -> None:
         self.client = client
         self.setup = setup
+        self.period = period
         self.external: dict[str, str] = {}
         self.declared: dict[str, tuple[int, str]] = {}
         self.reconciled: dict[str, list[float]] = defaultdict(list)
@@ -131,7 +134,7 @@ class World:
 
     def pallets(self) -> Operator:
         """Return the operator under test: it writes objects, a status and an external system."""
-        operator = Operator("pallets", resync=PERIOD)
+        operator = Operator("pallets", resync=self.period)
         settings = operator.settings
         settings.development = True
         settings.leader_election_namespace = "default"
@@ -158,7 +161,7 @@ class World:
 
     def tags(self) -> Operator:
         """Return another operator for the same kind, with objects of the same kind."""
-        operator = Operator("tags", resync=PERIOD)
+        operator = Operator("tags", resync=self.period)
         operator.settings.development = True
 
         @operator.reconcile(Pallet, owns=(ConfigMap,))
@@ -314,3 +317,38 @@ SHARED_METRICS = [
 @example(setup=Setup(2, shards=True, tags=True), steps=SHARED_METRICS)
 def test_the_final_state_depends_only_on_the_objects(setup: Setup, steps: list[tuple[Any, ...]]) -> None:
     fake_time(check(setup, steps))
+
+
+@pytest.mark.parametrize(
+    "setup", [Setup(1, shards=False, tags=True), Setup(2, shards=True, tags=True)], ids=["tags", "shards"]
+)
+async def test_the_final_state_on_an_api_server(real_config: ClusterConfig | None, setup: Setup) -> None:
+    if real_config is None:
+        pytest.skip("KUBEBUILDER_ASSETS is not set")
+    async with start_test_server("real", real_config) as server:
+        client = server.client()
+        await client.with_field_owner("test").apply(Namespace(metadata=ObjectMeta(name="default")))
+        world = World(client, setup, period=5.0)
+        await world.start()
+        try:
+            for step in [*REPEATED_RESTARTS, *SHARED_METRICS]:
+                await world.edit(*(("wait", 1.0) if step[0] == "wait" else step))
+            async with asyncio.timeout(180):
+                while await world.state() != world.expected():
+                    await asyncio.sleep(0.2)
+            # Without a controller manager there is no garbage collection.
+            for name in [*world.declared]:
+                await world.write(name, 0, "")
+            await world.edit("change the external system", "a")
+            async with asyncio.timeout(180):
+                while await world.state() != world.expected():
+                    await asyncio.sleep(0.2)
+            for name in [*world.declared]:
+                await client.delete(Pallet, name, namespace="default")
+            async with asyncio.timeout(180):
+                while world.external:
+                    await asyncio.sleep(0.2)
+        finally:
+            for process in world.processes:
+                await process.stop(kill=False)
+            await client.delete_all(ConfigMap, namespace="default")
