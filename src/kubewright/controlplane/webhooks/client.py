@@ -18,6 +18,7 @@ from binascii import Error as Base64Error
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from ipaddress import ip_address
 from posixpath import normpath
 from typing import TYPE_CHECKING, Any, Final
@@ -30,6 +31,8 @@ from kubewright.api.errors import APIError, from_response
 from kubewright.apiserver.encoding.json_errors import json_error
 from kubewright.apiserver.encoding.yaml import load_yaml
 from kubewright.apiserver.tracing.context import current_traceparent
+
+from .self_issued import SELF_SIGNED, fetch_certificate, now, verify_self_issued
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -108,6 +111,8 @@ class WebhookClient:
         self._resolve = resolve
         self._session: ClientSession | None = None
         self._contexts: OrderedDict[bytes, ssl.SSLContext] = OrderedDict()
+        self._self_issued: OrderedDict[tuple[bytes, str], tuple[ssl.SSLContext, datetime]] = OrderedDict()
+        """Contexts of servers whose certificates OpenSSL cannot verify, by bundle and URL; with their end."""
 
     async def close(self) -> None:
         """Close all connections."""
@@ -199,12 +204,49 @@ class WebhookClient:
             headers["Host"] = parts.netloc
             name = parts.hostname
             url = f"https://{f'[{host}]' if ':' in host else host}:{port}{parts.path}"
+        known = self._self_issued.get((target.bundle, target.url))
+        if known is not None and known[1] > now():
+            try:
+                return await self._send(url + query, body, headers, known[0], name)
+            except ssl.SSLCertVerificationError:
+                pass  # The server has another certificate by now.
+        try:
+            return await self._send(url + query, body, headers, self._context(target.bundle), name)
+        except ssl.SSLCertVerificationError as problem:
+            if problem.verify_code != SELF_SIGNED or not target.bundle:
+                raise
+            context = await self._verify_self_issued(target, url, name)
+            if context is None:
+                raise
+        return await self._send(url + query, body, headers, context, name)
+
+    async def _verify_self_issued(self, target: Target, url: str, name: str | None) -> ssl.SSLContext | None:
+        """Return a context for the certificate of a server, if an authority of the bundle has signed it."""
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        data = await fetch_certificate(host, parts.port or 443, name or host)
+        verified = verify_self_issued(data, target.bundle, now)
+        if verified is None:
+            return None
+        context = _trusting(verified.pem)
+        self._self_issued[(target.bundle, target.url)] = context, verified.valid_until
+        if len(self._self_issued) > _CONTEXTS:
+            self._self_issued.popitem(last=False)
+        return context
+
+    async def _send(
+        self, url: str, body: bytes, headers: dict[str, str], context: ssl.SSLContext, name: str | None
+    ) -> tuple[int, bytes, str]:
+        """Send a request; raise `OSError`."""
+        import aiohttp
+
+        assert self._session is not None
         try:
             async with self._session.post(
-                url + query,
+                url,
                 data=body,
                 headers=headers,
-                ssl=self._context(target.bundle),
+                ssl=context,
                 server_hostname=name,
                 allow_redirects=False,
             ) as response:
@@ -289,15 +331,10 @@ async def _mismatch(host: str, port: int, name: str | None) -> str:
     from cryptography import x509
 
     wanted = name or host
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
     names: list[str] = []
     addresses: list[str] = []
     try:
-        _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=wanted)
-        data = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        writer.close()
+        data = await fetch_certificate(host, port, wanted)
         certificate = x509.load_der_x509_certificate(data)
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         names = found.get_values_for_type(x509.DNSName)
