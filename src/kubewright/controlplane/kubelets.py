@@ -21,7 +21,7 @@ from kubewright.apiserver.objects import Object
 from kubewright.apiserver.subresource import SubresourceRequest
 
 from .aggregation.proxy import Proxy
-from .aggregation.remote import Remote, Service, forwarded_headers
+from .aggregation.remote import Remote, Service, forwarded_headers, read_bounded
 from .pod_connections import PodProxy, PodRemote
 
 if TYPE_CHECKING:
@@ -30,10 +30,13 @@ if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
     from kubewright.tls.certificates import KeyPair
 
+    from .kubelet_usage import KubeletUsage, NodeUsage
+
 ADDRESS_TYPES: Final = ("InternalDNS", "InternalIP", "Hostname", "ExternalDNS", "ExternalIP")
 """Types of node addresses, preferred first. Simulated nodes have `InternalDNS` addresses."""
 LOCAL_SUFFIX: Final = ".localhost"
 """Names with this suffix are loopback addresses (RFC 6761), whether or not the resolver knows them."""
+READ_TIMEOUT: Final = 10.0
 USER: Final = "kube-apiserver-kubelet-client"
 
 _SERVICE: Final = Service("", "kubelet", 0, "", True)
@@ -47,6 +50,16 @@ class KubeletAddress(NamedTuple):
     host: str
     port: int
 
+    @property
+    def url_host(self) -> str:
+        """The host in a URL."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether this is a simulated kubelet: only it knows the addresses and the usage of its pods."""
+        return self.host.endswith(LOCAL_SUFFIX)
+
 
 class KubeletClient:
     """Forwards requests to kubelets."""
@@ -56,13 +69,32 @@ class KubeletClient:
     ) -> None:
         self._remote = _KubeletRemote(certificate)
         self._pods = PodRemote()
+        self._usage: KubeletUsage | None = None
         self.address_types = address_types
         """Types of node addresses, preferred first."""
 
     async def stop(self) -> None:
         """Close all connections."""
+        if self._usage is not None:
+            await self._usage.stop()
         await self._remote.close()
         await self._pods.close()
+
+    def usage(self, server: APIServer) -> KubeletUsage:
+        """Return the usage that kubelets report."""
+        if self._usage is None:
+            from .kubelet_usage import KubeletUsage
+
+            self._usage = KubeletUsage(lambda node: self._read_usage(server, node))
+        return self._usage
+
+    async def _read_usage(self, server: APIServer, node: str) -> bytes:
+        found = await read_node(server, node)
+        address = kubelet_address(found, self.address_types) if found is not None else None
+        if address is None:
+            raise OSError("its Node object has no kubelet endpoint")
+        url = f"https://{address.url_host}:{address.port}/metrics/resource"
+        return await self._remote.read(url)
 
     async def forward_to_pod(
         self, request: HTTPRequest, host: str, port: int, path: str, *, tls: bool
@@ -108,6 +140,23 @@ class _KubeletRemote(Remote):
     def name(self, service: Service) -> str | None:
         return None
 
+    async def read(self, url: str) -> bytes:
+        """Return the body of a short response; raises `OSError`."""
+        import asyncio
+
+        import aiohttp
+
+        try:
+            async with (
+                asyncio.timeout(READ_TIMEOUT),
+                (await self.session()).get(url, ssl=self.context(_SERVICE)) as response,
+            ):
+                if response.status != 200:
+                    raise OSError(f"the kubelet returned status {response.status}")
+                return await read_bounded(response)
+        except aiohttp.ClientError as error:
+            raise OSError(str(error)) from None
+
 
 async def _no_service(namespace: str, name: str, port: int) -> tuple[str, int]:
     raise LookupError(name)
@@ -125,8 +174,7 @@ class _KubeletProxy(Proxy):
         return await self._forward(request, await self.address())
 
     async def address(self) -> str:
-        host, port = self._address
-        return f"{f'[{host}]' if ':' in host else host}:{port}"
+        return f"{self._address.url_host}:{self._address.port}"
 
     def _target(self, request: HTTPRequest, address: str, scheme: str) -> Any:
         from yarl import URL
@@ -182,15 +230,12 @@ async def forward_to_node(
 ) -> HTTPResponse:
     """Forward a request to the kubelet of a node; raise the error of kube-apiserver if it does not exist."""
     server = request.store.server
-    connected, nodes = _clients.get(server), server.store("", "nodes")
-    if nodes is None:
+    connected = _clients.get(server)
+    if server.store("", "nodes") is None:
         raise no_kubelet(node)
-    version = nodes.resource.version(nodes.resource.storage_version)
-    assert version is not None
-    try:
-        found = await nodes.get_object(version, "", node)
-    except NotFound:
-        raise not_found(GroupResource("", "pods"), node) from None
+    found = await read_node(server, node)
+    if found is None:
+        raise not_found(GroupResource("", "pods"), node)
     client = connected() if connected is not None else None
     address = kubelet_address(found, client.address_types) if client is not None else None
     if client is None or address is None:
@@ -226,16 +271,29 @@ async def forward_to_pod(
 
 async def _is_simulated(request: SubresourceRequest, node: str) -> bool:
     """Whether the addresses of the pods of a node exist only in its kubelet."""
-    nodes = request.store.server.store("", "nodes")
-    if nodes is None or not node:
-        return False
+    found = await read_node(request.store.server, node) if node else None
+    address = kubelet_address(found) if found is not None else None
+    return address is not None and address.is_simulated
+
+
+async def read_node(server: APIServer, name: str) -> Object | None:
+    """Return a Node object, or `None`."""
+    nodes = server.store("", "nodes")
+    if nodes is None:
+        return None
     version = nodes.resource.version(nodes.resource.storage_version)
     assert version is not None
     try:
-        address = kubelet_address(await nodes.get_object(version, "", node))
+        return await nodes.get_object(version, "", name)
     except NotFound:
-        return False
-    return address is not None and address.host.endswith(LOCAL_SUFFIX)
+        return None
+
+
+async def read_usage(server: APIServer, node: Object) -> NodeUsage | None:
+    """Return the usage that the kubelet of a node reports; `None` if it is not available (yet)."""
+    connected = _clients.get(server)
+    client = connected() if connected is not None else None
+    return await client.usage(server).usage(node["metadata"]["name"]) if client is not None else None
 
 
 def kubelet_address(node: Object, address_types: Sequence[str] = ADDRESS_TYPES) -> KubeletAddress | None:

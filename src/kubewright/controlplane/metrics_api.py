@@ -1,10 +1,13 @@
 """The API group metrics.k8s.io, which `kubectl top` reads: usage of pods and nodes at the time of a request.
 
-The values are those of `Workloads.metrics`. The group is served if the control plane runs nodes.
+The values of simulated nodes and their pods are those of `Workloads.metrics`. Other nodes report their usage
+(`kubelet_usage`); what they have not reported is not in a list, and not found. The group is served if the
+control plane runs nodes.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from msgspec import json
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
     from kubewright.apiserver.subresource import SubresourceRequest
     from kubewright.workloads.pod_metrics import MetricsSource, Usage
+
+    from .kubelet_usage import NodeUsage
 
 GROUP = "metrics.k8s.io"
 VERSION = "v1beta1"
@@ -69,57 +74,82 @@ class MetricsAPI:
         found, _ = await store.list_objects(version, namespace)
         return list(found)
 
-    async def _containers(self, pod: Object) -> dict[str, Usage]:
+    async def _real_nodes(self) -> dict[str, NodeUsage | None]:
+        """Return the usage of the nodes that are not simulated; `None` if it is not available."""
+        from .kubelets import kubelet_address, read_usage
+
+        nodes = await self._objects("nodes")
+        real = [node for node in nodes if (found := kubelet_address(node)) and not found.is_simulated]
+        usages = await asyncio.gather(*(read_usage(self._server, node) for node in real))
+        return {node["metadata"]["name"]: usage for node, usage in zip(real, usages, strict=True)}
+
+    async def _containers(self, pod: Object, real: dict[str, NodeUsage | None]) -> dict[str, Usage]:
+        node = (pod.get("spec") or {}).get("nodeName") or ""
+        if node in real:
+            usage, metadata = real[node], pod["metadata"]
+            return usage.pod(metadata["namespace"], metadata["name"]) if usage is not None else {}
         # The types of the core group are imported with the first request, not when the server starts.
         from kubewright.api.codec import decode
         from kubewright.api.core.v1 import Pod
 
         return await self._source().containers(decode(json.encode(pod), Pod))
 
-    async def _pod_metrics(self, obj: Object) -> Object | None:
-        containers = await self._containers(obj)
+    async def _pod_metrics(self, obj: Object, real: dict[str, NodeUsage | None]) -> Object | None:
+        containers = await self._containers(obj, real)
         if not containers:
             return None
         return {
             "kind": "PodMetrics",
-            **_header(obj),
+            **_header(obj, real.get((obj.get("spec") or {}).get("nodeName") or "")),
             "containers": [{"name": name, "usage": _usage(usage)} for name, usage in containers.items()],
         }
 
-    async def _node_metrics(self, obj: Object, pods: list[Object]) -> Object:
+    async def _node_metrics(
+        self, obj: Object, pods: list[Object], real: dict[str, NodeUsage | None]
+    ) -> Object | None:
         from kubewright.workloads.pod_metrics import total_usage
 
         name = obj["metadata"]["name"]
+        if name in real:
+            found = real[name]
+            if found is None or found.node is None:
+                return None
+            return {"kind": "NodeMetrics", **_header(obj, found), "usage": _usage(found.node)}
         usages: list[Usage] = []
         for pod in pods:
             if (pod.get("spec") or {}).get("nodeName") == name:
-                usages += (await self._containers(pod)).values()
+                usages += (await self._containers(pod, real)).values()
         usage = _usage(total_usage(usages)) or {"cpu": "0", "memory": "0"}
         return {"kind": "NodeMetrics", **_header(obj), "usage": usage}
 
     async def _get_pod(self, request: SubresourceRequest) -> Object:
+        real = await self._real_nodes()
         for obj in await self._objects("pods", request.namespace):
-            if obj["metadata"]["name"] == request.name and (found := await self._pod_metrics(obj)):
+            if obj["metadata"]["name"] == request.name and (found := await self._pod_metrics(obj, real)):
                 return found
         raise not_found(GroupResource(GROUP, "pods"), f"{request.namespace}/{request.name}")
 
     async def _list_pods(self, request: SubresourceRequest) -> Object:
-        found = [await self._pod_metrics(obj) for obj in await self._objects("pods", request.namespace)]
+        real = await self._real_nodes()
+        found = [await self._pod_metrics(obj, real) for obj in await self._objects("pods", request.namespace)]
         return _list(request, "PodMetricsList", [item for item in found if item is not None])
 
     async def _get_node(self, request: SubresourceRequest) -> Object:
+        real, pods = await self._real_nodes(), await self._objects("pods")
         for obj in await self._objects("nodes"):
-            if obj["metadata"]["name"] == request.name:
-                return await self._node_metrics(obj, await self._objects("pods"))
+            if obj["metadata"]["name"] == request.name and (
+                found := await self._node_metrics(obj, pods, real)
+            ):
+                return found
         raise not_found(GroupResource(GROUP, "nodes"), request.name)
 
     async def _list_nodes(self, request: SubresourceRequest) -> Object:
-        pods = await self._objects("pods")
-        items = [await self._node_metrics(obj, pods) for obj in await self._objects("nodes")]
-        return _list(request, "NodeMetricsList", items)
+        real, pods = await self._real_nodes(), await self._objects("pods")
+        found = [await self._node_metrics(obj, pods, real) for obj in await self._objects("nodes")]
+        return _list(request, "NodeMetricsList", [item for item in found if item is not None])
 
 
-def _header(obj: Object) -> Object:
+def _header(obj: Object, measured: NodeUsage | None = None) -> Object:
     moment = format_time(now())
     meta = obj["metadata"]
     metadata = {"name": meta["name"], "creationTimestamp": moment}
@@ -130,7 +160,7 @@ def _header(obj: Object) -> Object:
         "apiVersion": f"{GROUP}/{VERSION}",
         "metadata": metadata,
         "timestamp": moment,
-        "window": WINDOW,
+        "window": f"{measured.window:.3f}s" if measured is not None else WINDOW,
     }
 
 

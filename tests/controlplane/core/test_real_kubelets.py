@@ -14,8 +14,9 @@ from aiohttp import web
 from tests.controlplane.core.kubelet_double import PODS, Handler, create_node_and_pod, serve_kubelet
 from tests.controlplane.path_client import PathClient
 
+from kubewright.api.errors import NotFound
 from kubewright.apiserver.authentication.user import SYSTEM
-from kubewright.controlplane import ControlPlane
+from kubewright.controlplane import ControlPlane, kubelet_usage
 from kubewright.controlplane.pod_connections import is_global_unicast
 
 TOKEN = {"Authorization": "Bearer secret"}
@@ -157,3 +158,45 @@ async def exercise_pod_proxy(folder: Path) -> None:
             text = f"error trying to reach service: dial tcp {POD_IP}:8081: connect: connection refused"
             assert (response.status, (await response.json())["message"]) == (503, text)
     listener.close()
+
+
+async def test_usage_is_what_the_kubelet_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU usage is the increase between two samples; there is no usage before the second one."""
+    monkeypatch.setattr(kubelet_usage, "INTERVAL", 0.01)
+    samples = 0
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        nonlocal samples
+        if request.path != "/metrics/resource":
+            return web.Response(status=404)
+        samples += 1
+        text = (
+            "# HELP node_cpu_usage_seconds_total CPU time\n"
+            f"node_cpu_usage_seconds_total {samples * 20} {samples * 10_000}\n"
+            f"node_memory_working_set_bytes 1.048576e+06 {samples * 10_000}\n"
+            'container_cpu_usage_seconds_total{container="c",namespace="default",pod="p"} '
+            f"{samples * 2.5} {samples * 10_000}\n"
+            'container_memory_working_set_bytes{container="c",namespace="default",pod="p"} 2.097152e+06\n'
+        )
+        return web.Response(text=text)
+
+    nodes = tmp_path / "nodes.yaml"
+    nodes.write_text("nodes: []\n")
+    async with (
+        serve_kubelet(handle) as port,
+        plane_with_token(tmp_path, nodes=nodes) as plane,
+    ):
+        await create_node_and_pod(plane, port)
+        client = PathClient(plane.server, SYSTEM, user_agent="test")
+        metrics = "/apis/metrics.k8s.io/v1beta1"
+        for resource in ("nodes", "pods"):
+            assert (await client.get(f"{metrics}/{resource}"))["items"] == []
+        with pytest.raises(NotFound):
+            await client.get(f"{metrics}/namespaces/default/pods/p")
+        async with asyncio.timeout(120):
+            while not (items := (await client.get(f"{metrics}/nodes"))["items"]):
+                await asyncio.sleep(0.01)
+        (node,) = items
+        assert (node["usage"], node["window"]) == ({"cpu": "2", "memory": "1Mi"}, "10.000s")
+        pod = await client.get(f"{metrics}/namespaces/default/pods/p")
+        assert pod["containers"] == [{"name": "c", "usage": {"cpu": "250m", "memory": "2Mi"}}]

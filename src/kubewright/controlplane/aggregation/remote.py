@@ -181,7 +181,7 @@ class Remote:
                     allow_redirects=False,
                 ) as response,
             ):
-                data = await _bounded(response)
+                data = await read_bounded(response)
                 return response.status, data, dict(response.headers)
         except (aiohttp.ClientError, InvalidHeader) as error:
             raise OSError(f"failing or missing response from {url}: {explain(url, error)}") from None
@@ -196,7 +196,7 @@ class Remote:
         return f"{service.name}.{service.namespace}.svc"
 
 
-async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+async def read_bounded(response: aiohttp.ClientResponse) -> bytes:
     """Read the response body up to the size limit."""
     data = bytearray()
     async for chunk in response.content.iter_any():
