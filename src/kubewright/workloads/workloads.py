@@ -152,9 +152,10 @@ class Workloads:
         for component in self.components:
             if not component.triggers:
                 self._start_soon(component)
-            for resource in component.triggers:
+            triggers = [(resource, component.trigger_text) for resource in component.triggers]
+            for resource, text in (*triggers, *component.text_triggers):
                 self.connection.on_first_object(
-                    resource, partial(self._start_soon, component), containing=component.trigger_text
+                    resource, partial(self._start_soon, component), containing=text
                 )
 
     async def stop(self) -> None:

@@ -15,6 +15,7 @@ from tests.controlplane.core.kubelet_double import PODS, Handler, create_node_an
 from tests.controlplane.path_client import PathClient
 
 from kubewright.api.errors import NotFound
+from kubewright.api.times import format_time, now
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.controlplane import ControlPlane, kubelet_usage
 from kubewright.controlplane.pod_connections import is_global_unicast
@@ -200,3 +201,22 @@ async def test_usage_is_what_the_kubelet_reports(tmp_path: Path, monkeypatch: py
         assert (node["usage"], node["window"]) == ({"cpu": "2", "memory": "1Mi"}, "10.000s")
         pod = await client.get(f"{metrics}/namespaces/default/pods/p")
         assert pod["containers"] == [{"name": "c", "usage": {"cpu": "250m", "memory": "2Mi"}}]
+
+
+async def test_a_ready_node_loses_its_taint_before_the_first_pod(tmp_path: Path) -> None:
+    nodes = tmp_path / "nodes.yaml"
+    nodes.write_text("nodes: []\n")
+    async with plane_with_token(tmp_path, nodes=nodes) as plane:
+        client = PathClient(plane.server, SYSTEM, user_agent="test")
+        created = await client.create("/api/v1/nodes", {"metadata": {"name": "n"}})
+        assert [taint["key"] for taint in created["spec"]["taints"]] == ["node.kubernetes.io/not-ready"]
+        moment = format_time(now())
+        condition = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": moment}
+        await client.merge("/api/v1/nodes/n/status", {"status": {"conditions": [condition]}})
+        async with asyncio.timeout(120):
+            while "taints" in (await client.get("/api/v1/nodes/n"))["spec"]:
+                await asyncio.sleep(0.01)
+            while not (events := (await client.get("/api/v1/namespaces/default/events"))["items"]):
+                await asyncio.sleep(0.01)
+        assert (await client.get("/api/v1/pods"))["items"] == []
+        assert [event["message"] for event in events] == ["Node n event: Registered Node n in Controller"]

@@ -184,6 +184,35 @@ async def test_ports_of_one_query_parameter(cluster: SimulatedCluster) -> None:
             await cluster.client.rest.open_websocket(request, ("v4.channel.k8s.io",))
 
 
+@pytest.mark.parametrize("protocol", ["v4.base64.channel.k8s.io", "base64.channel.k8s.io"])
+async def test_commands_over_text_messages(cluster: SimulatedCluster, protocol: str) -> None:
+    """The channel is a digit, and the data is base64."""
+
+    async def shout(request: ExecRequest) -> ExecOutput:
+        return ExecOutput((await request.streams.read_stdin()).decode().upper(), "", 0)
+
+    cluster.nodes.pods.on_exec("app=web", shout)
+    query = "command=shout&stdin=true&stdout=true"
+    request = APIRequest("connect", "GET", f"{POD}/exec", query)
+    socket = await cluster.client.rest.open_websocket(request, (protocol,))
+    async with asyncio.timeout(120):
+        assert socket.protocol == protocol
+        await socket.send("0" + base64.b64encode(b"hello").decode())
+        message = await socket.receive()
+    assert message == "1" + base64.b64encode(b"HELLO").decode()
+    await socket.close()
+
+
+async def test_the_status_of_a_command_over_text_messages(cluster: SimulatedCluster) -> None:
+    request = APIRequest("connect", "GET", f"{POD}/exec", "command=false&stdout=true")
+    socket = await cluster.client.rest.open_websocket(request, ("v4.base64.channel.k8s.io",))
+    async with asyncio.timeout(120):
+        message = await socket.receive()
+    assert isinstance(message, str)
+    assert message[0] == "3"
+    assert b'"NonZeroExitCode"' in base64.b64decode(message[1:])
+
+
 async def test_booleans_of_the_query(cluster: SimulatedCluster) -> None:
     """Only `false` and `0` are false, in upper or lower case."""
     request = APIRequest(

@@ -41,6 +41,13 @@ def bearer_token(request: HTTPRequest) -> str:
     return ""
 
 
+def websocket_protocols(request: HTTPRequest) -> tuple[str, ...]:
+    """Return the sub-protocols that a client offers, without a bearer token."""
+    header = request.headers.get("Sec-WebSocket-Protocol", "")
+    offered = (each.strip() for each in header.split(","))
+    return tuple(each for each in offered if each and not each.startswith(WEBSOCKET_BEARER))
+
+
 class StaticTokenAuthenticator:
     """Authenticates tokens of a static table.
 

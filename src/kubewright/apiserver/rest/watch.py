@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 
-from kubewright.api.errors import APIError, Expired, NotAcceptable, TooManyRequests
+from kubewright.api.errors import APIError, BadRequest, Expired, NotAcceptable, TooManyRequests
+from kubewright.apiserver.authentication.tokens import websocket_protocols
 from kubewright.apiserver.encoding.negotiation import JSON, PROTOBUF, YAML
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, WebSocket
 from kubewright.apiserver.http.request_info import RequestInfo
@@ -126,6 +127,12 @@ class WatchHandler:
 
 def _stream(request: HTTPRequest, watcher: Watcher, media: str) -> HTTPResponse:
     if request.headers.get("Upgrade", "").lower() == "websocket":
+        # As kube-apiserver, accept whatever sub-protocol the client offers: a browser closes a connection
+        # whose response has none.
+        protocols = websocket_protocols(request)
+        if len(protocols) > 1:
+            watcher.close()
+            raise BadRequest("watches accept one WebSocket sub-protocol")
 
         async def send_events(socket: WebSocket) -> None:
             async def wait_for_close() -> None:
@@ -144,6 +151,6 @@ def _stream(request: HTTPRequest, watcher: Watcher, media: str) -> HTTPResponse:
                 closing.cancel()
                 await watcher.aclose()
 
-        return HTTPResponse(101, websocket=send_events, protocols=("",))
+        return HTTPResponse(101, websocket=send_events, protocols=protocols)
     content_type = media if media == JSON else f"{media};stream=watch"
     return HTTPResponse(200, content_type=content_type, stream=watcher)

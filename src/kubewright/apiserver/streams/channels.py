@@ -7,6 +7,7 @@ standard streams, `run_ports` with one byte stream per connection.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import struct
 from collections.abc import Awaitable, Callable
@@ -18,8 +19,17 @@ from kubewright.apiserver.http.messages import Tunnel, WebSocket
 from .contract import ByteStream, ProcessStreams, TerminalSize
 from .spdy import SpdyError, SpdySession, SpdyStream
 
-PROCESS_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io")
-STATUS_PROTOCOLS: Final = PROCESS_PROTOCOLS[:2]
+BASE64_PROTOCOLS: Final = ("v4.base64.channel.k8s.io", "base64.channel.k8s.io")
+"""Protocols for clients that cannot send or receive binary messages."""
+PROCESS_PROTOCOLS: Final = (
+    "v5.channel.k8s.io",
+    "v4.channel.k8s.io",
+    "v4.base64.channel.k8s.io",
+    "channel.k8s.io",
+    "base64.channel.k8s.io",
+)
+PORT_CHANNEL_PROTOCOLS: Final = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io")
+STATUS_PROTOCOLS: Final = PROCESS_PROTOCOLS[:3]
 """Protocols whose error channel has a Status; the first protocol has only messages of failures."""
 SPDY_PROCESS_PROTOCOLS: Final = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io")
 PORT_PROTOCOL: Final = "portforward.k8s.io"
@@ -84,6 +94,36 @@ async def _status_of(handler: ProcessHandler, streams: ProcessStreams, failure: 
         return failure_status(f"{failure}: {error}")
 
 
+class _Base64Socket:
+    """A WebSocket whose messages are text: the digit of the channel, then base64."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+        self.protocol = socket.protocol
+
+    async def receive(self) -> bytes | str | None:
+        message = await self._socket.receive()
+        if not message:
+            return message
+        data = message.encode() if isinstance(message, str) else message
+        try:
+            return bytes([data[0] - ord("0")]) + base64.b64decode(data[1:], validate=True)
+        except ValueError:
+            return None  # As kube-apiserver, end the connection of a client that does not keep the protocol.
+
+    async def send(self, data: bytes | str) -> None:
+        raw = data.encode() if isinstance(data, str) else data
+        await self._socket.send(chr(ord("0") + raw[0]) + base64.b64encode(raw[1:]).decode())
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        await self._socket.close(code, reason)
+
+
+def _channel_socket(socket: WebSocket) -> WebSocket:
+    """Return a WebSocket of binary messages, whatever the protocol."""
+    return _Base64Socket(socket) if socket.protocol in BASE64_PROTOCOLS else socket
+
+
 class _WebSocketProcess:
     """Standard streams as channels of a WebSocket."""
 
@@ -129,6 +169,7 @@ async def run_process_on_websocket(
 
     `failure` begins the message about an exception of the handler.
     """
+    socket = _channel_socket(socket)
     process = _WebSocketProcess(socket, tty=tty, stdin=stdin)
     running = asyncio.ensure_future(_status_of(handler, process, failure))
     reading = asyncio.create_task(process.read())
@@ -232,6 +273,7 @@ class _ChannelPipe:
 
 async def run_ports_on_websocket(socket: WebSocket, ports: list[int], opener: PortOpener) -> None:
     """Forward ports: two channels per port, for data and errors, which begin with the port number."""
+    socket = _channel_socket(socket)
     pipes = {2 * index: _ChannelPipe(socket, 2 * index) for index in range(len(ports))}
     for index, port in enumerate(ports):
         for channel in (2 * index, 2 * index + 1):
@@ -325,6 +367,7 @@ async def _cancel(*tasks: asyncio.Future[Any]) -> None:
 
 
 __all__ = [
+    "PORT_CHANNEL_PROTOCOLS",
     "PORT_PROTOCOL",
     "PORT_TUNNEL_PROTOCOL",
     "PROCESS_PROTOCOLS",

@@ -20,6 +20,7 @@ from kubewright.apiserver.http.messages import (
 )
 
 from .channels import (
+    PORT_CHANNEL_PROTOCOLS,
     PORT_PROTOCOL,
     PORT_TUNNEL_PROTOCOL,
     PROCESS_PROTOCOLS,
@@ -106,7 +107,7 @@ def ports_response(request: HTTPRequest, opener: PortOpener) -> HTTPResponse:
         async def talk(socket: WebSocket) -> None:
             await run_ports_on_websocket(socket, ports, opener)
 
-        return HTTPResponse(websocket=talk, protocols=PROCESS_PROTOCOLS[1:])
+        return HTTPResponse(websocket=talk, protocols=PORT_CHANNEL_PROTOCOLS)
 
     async def carry(tunnel: Tunnel) -> None:
         await run_ports_on_spdy(tunnel, opener)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from kubewright.api.errors import ServiceUnavailable
-from kubewright.apiserver.authentication.tokens import WEBSOCKET_BEARER
+from kubewright.apiserver.authentication.tokens import websocket_protocols
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, WebSocket
 from kubewright.client.errors import ConnectionFailed
 from kubewright.client.transport.headers import InvalidHeader, escape_value, is_token
@@ -129,11 +129,7 @@ class Proxy:
         import aiohttp
 
         session = await self.remote.session()
-        protocols = [
-            each.strip()
-            for each in request.headers.get("Sec-WebSocket-Protocol", "").split(",")
-            if is_token(each.strip()) and not each.strip().startswith(WEBSOCKET_BEARER)
-        ]
+        protocols = [each for each in websocket_protocols(request) if is_token(each)]
         try:
             other = await session.ws_connect(
                 self._target(request, address, "wss" if self.tls else "ws"),

@@ -29,10 +29,15 @@ class Component(NamedTuple):
     """Component name in events; by default the name of the component."""
     trigger_text: str = ""
     """Text in the JSON of the objects that start the component; by default any object does."""
+    text_triggers: tuple[tuple[str, str], ...] = ()
+    """Further resources, each with the text that the JSON of an object has to contain."""
 
 
 _UNINITIALIZED = '"node.cloudprovider.kubernetes.io/uninitialized"'
 """Taint of nodes that a cloud has to initialize."""
+
+_NOT_READY = '"node.kubernetes.io/not-ready"'
+"""Taint of nodes that have registered, until they are ready."""
 
 COMPONENTS: tuple[Component, ...] = (
     Component(
@@ -50,6 +55,7 @@ COMPONENTS: tuple[Component, ...] = (
         ("pods",),
         "node-controller",
         "node-controller",
+        text_triggers=(("nodes", _NOT_READY),),
     ),
     Component(
         "taint-eviction-controller",

@@ -150,7 +150,7 @@ class NodeLifecycle:
         name, uid = node["metadata"]["name"], node["metadata"]["uid"]
         if self._registered.get(name) != uid:
             self._registered[name] = uid
-            self._event(node, "RegisteredNode", f"Registered Node {name} in Controller")
+            self._event(node, "RegisteredNode", f"Node {name} event: Registered Node {name} in Controller")
 
     def _forget(self, name: str) -> None:
         for known in (self._leases, self._statuses, self._ready, self._registered):

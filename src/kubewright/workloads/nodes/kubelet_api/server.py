@@ -28,6 +28,7 @@ from kubewright.apiserver.http.connection import WebSocketAdapter
 from kubewright.apiserver.http.messages import HTTPResponse, Query, Tunnel, WebSocket
 from kubewright.apiserver.http.upgrade import run_tunnel
 from kubewright.apiserver.streams.channels import (
+    PORT_CHANNEL_PROTOCOLS,
     PORT_PROTOCOL,
     PORT_TUNNEL_PROTOCOL,
     PROCESS_PROTOCOLS,
@@ -322,7 +323,7 @@ class KubeletServer:
             async def talk(socket_: WebSocket) -> None:
                 await run_ports_on_websocket(socket_, ports, opener)
 
-            return await _upgrade_websocket(request, (PROCESS_PROTOCOLS[1],), talk)
+            return await _upgrade_websocket(request, PORT_CHANNEL_PROTOCOLS, talk)
 
         async def carry(tunnel: Tunnel) -> None:
             await run_ports_on_spdy(tunnel, opener)
