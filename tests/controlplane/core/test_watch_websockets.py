@@ -52,7 +52,7 @@ async def test_a_watch_accepts_one_protocol(plane: ControlPlane) -> None:
 
 @asynccontextmanager
 async def forward_plain_text(plane: ControlPlane) -> AsyncIterator[int]:
-    """Forward connections to the server: headless Chromium cannot answer its request for a certificate."""
+    """Forward connections to the server: headless Chromium cancels when a server requests a certificate."""
 
     async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65536):

@@ -95,10 +95,10 @@ async def serve(folder: Path, certificate: bytes, key: bytes) -> AsyncIterator[W
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
 
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+    async def respond(request: web.BaseRequest) -> web.StreamResponse:
         return web.json_response({"kind": "Echo"})
 
-    server = web.Server(answer)
+    server = web.Server(respond)
     listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0, ssl=context)
     port = listener.sockets[0].getsockname()[1]
 
