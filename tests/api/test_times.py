@@ -17,6 +17,7 @@ from kubewright.api.times import (
     now,
     now_micro,
     parse_time,
+    worded_nanoseconds,
 )
 
 
@@ -100,3 +101,17 @@ def test_formatting_and_parsing_durations_round_trip(nanoseconds: int) -> None:
 def test_formatting_and_parsing_times_round_trip(moment: datetime) -> None:
     assert parse_time(format_micro_time(moment)) == moment
     assert parse_time(format_time(moment)) == moment.replace(microsecond=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("3 days", 259_200), ("1 Week 2 hrs", 604_800), ("2hourly", 7200), ("1 min, 5sec", 65)],
+)
+def test_durations_in_words_are_those_of_the_format(text: str, seconds: int) -> None:
+    assert worded_nanoseconds(text) == seconds * 1_000_000_000
+
+
+@pytest.mark.parametrize("text", ["", "3", "3 wks", "9223372036854775808 s", "1 year"])
+def test_other_words_are_not_durations(text: str) -> None:
+    with pytest.raises(ValueError, match="unable to parse"):
+        worded_nanoseconds(text)

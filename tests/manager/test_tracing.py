@@ -15,8 +15,11 @@ from opentelemetry import trace
 from kubewright import Client, Context, CustomResource, ObjectMeta, Operator, Spec, resource
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.client import exists
+from kubewright.client.rest.call_spans import CallPublisher
 from kubewright.manager.settings import SettingsError
 from kubewright.testing import run_operator
+from kubewright.testing.server import TestServer
+from kubewright.tracing import OpenTelemetrySink
 
 
 class GreetingSpec(Spec):
@@ -120,3 +123,39 @@ async def test_a_missing_package_is_named(client: Client, monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(SettingsError, match=r"pip install 'kubewright\[tracing\]'"):
         await greet(client, tracing=True)
+
+
+async def test_a_request_of_a_traced_client_has_one_span_in_a_traced_operator(
+    server: TestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracer = RecordingTracer()
+    monkeypatch.setattr(trace, "get_tracer", lambda scope: tracer)
+    client = server.client().with_interceptor(CallPublisher((OpenTelemetrySink(),)))
+    await greet(client, lambda: any(span.name == "patch configmaps" for span in tracer.spans), tracing=True)
+    applied = [span for span in tracer.spans if span.name == "patch configmaps"]
+    assert all(span.parent is None or span.parent.name.startswith("reconcile") for span in applied)
+
+
+async def test_tracing_of_one_controller_is_deprecated_and_adds_no_second_span(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracer = RecordingTracer()
+    monkeypatch.setattr(trace, "get_tracer", lambda scope: tracer)
+    operator = Operator("greeter")
+    runs: list[str] = []
+
+    @operator.reconcile(Greeting, tracing=True)
+    async def reconcile(greeting: Greeting) -> None:
+        runs.append(greeting.name)
+
+    async def run() -> None:
+        async with run_operator(operator, client, tracing=True), asyncio.timeout(60):
+            await client.create(
+                Greeting(metadata=ObjectMeta(name="hi", namespace="default"), spec=GreetingSpec())
+            )
+            while not runs:
+                await asyncio.sleep(0.01)
+
+    with pytest.warns(DeprecationWarning, match=r"use Manager\(\.\.\., tracing=True\)"):
+        await run()
+    assert len([span for span in tracer.spans if span.name == "reconcile greeting"]) == len(runs)

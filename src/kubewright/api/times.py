@@ -82,6 +82,18 @@ _UNITS: Final = {
     "h": 3_600_000_000_000,
 }
 _TERM: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
+_WORDS: Final = re.compile(r"(?<![0-9])([0-9]++)[\t\n\f\r ]*+([A-Za-zµ]+)")
+_WORD_UNITS: Final = (
+    (1, ("ns", "nano")),
+    (1_000, ("us", "µs", "micro")),
+    (1_000_000, ("ms", "milli")),
+    (1_000_000_000, ("s", "sec")),
+    (60_000_000_000, ("m", "min")),
+    (3_600_000_000_000, ("h", "hr", "hour")),
+    (86_400_000_000_000, ("d", "day")),
+    (604_800_000_000_000, ("w", "wk", "week")),
+)
+"""Units of the format `duration`; longer words than the last one of a unit are accepted."""
 _MAX_NS: Final = (1 << 63) - 1
 
 
@@ -150,6 +162,26 @@ def duration_nanoseconds(text: str) -> int:
     if not rest or position != len(rest):
         raise ValueError(f"invalid duration {text!r}: write it as 300ms, 1.5h or 2h45m")
     return sign * total
+
+
+def worded_nanoseconds(text: str) -> int:
+    """Parse a value of the format `duration`, Go's notation or words such as `3 days`; raise `ValueError`."""
+    try:
+        return Duration(text).nanoseconds
+    except ValueError:
+        pass
+    total: int | None = None
+    for digits, word in _WORDS.findall(text):
+        unit = word.lower()
+        if len(digits) > 19 or (factor := int(digits)) > _MAX_NS:
+            break
+        for size, variants in _WORD_UNITS:
+            if unit in variants or unit.startswith(variants[-1]):
+                total = (total or 0) + factor * size
+    else:
+        if total is not None:
+            return total
+    raise ValueError(f'unable to parse "{text}" as duration')
 
 
 def _format_duration(nanoseconds: int) -> str:

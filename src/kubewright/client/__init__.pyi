@@ -61,7 +61,6 @@ from .rest.request import CallNext as CallNext
 from .rest.request import Interceptor as Interceptor
 from .rest.request import RequestHook as RequestHook
 from .rest.rest_client import RESTClient as RESTClient
-from .rest.rest_client import Tracer as Tracer
 from .rest.retry_policy import RetryPolicy as RetryPolicy
 from .selectors import Fields as Fields
 from .selectors import Labels as Labels

@@ -23,10 +23,11 @@ from .arguments import FieldValidation
 from .config.cluster_config import ClusterConfig, load_config
 from .kind_types import ObjectOrKind
 from .patches import merge_patch
+from .rest.call_spans import CallPublisher
 from .rest.metrics import ClientMetrics
 from .rest.rate_limit import TokenBucket
 from .rest.request import APIRequest, Interceptor, RequestHook
-from .rest.rest_client import RESTClient, Tracer
+from .rest.rest_client import RESTClient
 from .rest.retry_policy import RetryPolicy
 from .transport.headers import escape_key
 from .transport.http import HTTPTransport
@@ -85,7 +86,7 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
             from .transport.cbor import CBORTransport
 
             transport = CBORTransport(transport)
-        return cls.from_transport(
+        client = cls.from_transport(
             transport,
             namespace=config.namespace,
             server=config.server,
@@ -95,8 +96,12 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
             user_agent=user_agent,
             on_warning=on_warning,
             metrics=ClientMetrics(urlsplit(config.server).netloc, registry) if metrics else None,
-            tracer=_tracer() if tracing else None,
         )
+        if not tracing:
+            return client
+        from kubewright.tracing.opentelemetry import OpenTelemetrySink
+
+        return client.with_interceptor(CallPublisher((OpenTelemetrySink(),)))
 
     @classmethod
     def from_transport(
@@ -111,7 +116,6 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
         user_agent: str = "",
         on_warning: Callable[[str], None] | None = None,
         metrics: ClientMetrics | None = None,
-        tracer: Tracer | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
     ) -> Self:
@@ -125,7 +129,6 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
             user_agent=user_agent,
             on_warning=on_warning,
             metrics=metrics,
-            tracer=tracer,
             sleep=sleep,
             rng=rng,
         )
@@ -252,15 +255,6 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
         response = await self.rest.send(APIRequest("get", "GET", "/version"))
         version: dict[str, str] = codec.loads(response.body)
         return version
-
-
-def _tracer() -> Tracer:
-    try:
-        from opentelemetry import trace
-    except ImportError:
-        raise RuntimeError("tracing requires OpenTelemetry: pip install 'kubewright[tracing]'") from None
-    tracer: Tracer = trace.get_tracer("kubewright.client")
-    return tracer
 
 
 __all__ = ["Client"]

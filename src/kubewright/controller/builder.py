@@ -34,7 +34,7 @@ from kubewright.cache.resync import check_resync
 from kubewright.cache.store import CacheEntry, ObjectChange
 from kubewright.client.decoding import class_of, decode_object
 from kubewright.client.kind_types import AnyKind, MetadataKind, metadata_of
-from kubewright.tracing.source import SpanSink
+from kubewright.deprecation import warn_deprecated
 
 from .controller import Controller, Reconciler
 from .errors import BuildError
@@ -203,8 +203,8 @@ class ControllerBuilder(Generic[R]):
     ) -> Self:
         """Set options of the controller; `None` keeps the current value. Defaults are those of `Controller`.
 
-        `priority` is the priority of changes for sources without their own. `tracing` creates an
-        OpenTelemetry span for every reconcile. `resync`: seconds within which the objects of all kinds are
+        `priority` is the priority of changes for sources without their own. `tracing` is deprecated: use
+        `Manager(..., tracing=True)`. `resync`: seconds within which the objects of all kinds are
         queued again, changed or not (0: never); by default the period of the cache.
         """
         if name is not None:
@@ -214,7 +214,10 @@ class ControllerBuilder(Generic[R]):
         if resync is not None:
             self._resync = check_resync(resync)
         if tracing:
-            self._options["sinks"] = (_opentelemetry_sink(),)
+            from kubewright.tracing.opentelemetry import OpenTelemetrySink
+
+            warn_deprecated("tracing=True of a controller", "Manager(..., tracing=True)")
+            self._options["sinks"] = (OpenTelemetrySink(),)
         given = {
             "workers": workers,
             "rate_limiter": rate_limiter,
@@ -447,12 +450,3 @@ def kind_parts(manager: ManagerProtocol, kind: AnyKind | None) -> tuple[str, str
     if isinstance(base, GroupVersionKind):
         return base.group, base.version, base.kind
     return "", "", _text(base)
-
-
-def _opentelemetry_sink() -> SpanSink:
-    from kubewright.tracing.opentelemetry import OpenTelemetrySink
-
-    try:
-        return OpenTelemetrySink()
-    except ImportError:
-        raise BuildError("tracing requires OpenTelemetry: pip install kubewright[tracing]") from None

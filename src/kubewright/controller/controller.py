@@ -33,7 +33,7 @@ from kubewright.api.errors import Conflict
 from kubewright.callables import call, is_async
 from kubewright.runnable import BaseRunnable, Ownership
 from kubewright.tracing.source import SpanPublisher, SpanSink, end_span, start_span
-from kubewright.tracing.spans import ReconcileSpan
+from kubewright.tracing.spans import ReconcileSpan, current_span
 
 from .causes import REQUEUE, RETRY, Causes, describe_causes, merge_causes
 from .controller_metrics import ControllerMetrics, Outcome, controller_metrics
@@ -355,6 +355,7 @@ class Controller(BaseRunnable, Generic[R]):
                 priority=item.priority,
             )
             start_span(sinks, span)
+        span_token = current_span.set(span)
         token = current_reconcile.set(ReconcileInfo(self.name, request, id_, item.causes, span))
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug("reconciling", extra=self._fields(request))
@@ -393,6 +394,7 @@ class Controller(BaseRunnable, Generic[R]):
         finally:
             self.metrics.observe(outcome, time.perf_counter() - started)
             current_reconcile.reset(token)
+            current_span.reset(span_token)
             if span is not None:
                 _finish_span(span, outcome, failure, queue.delay_of(request))
                 end_span(sinks, span)

@@ -7,14 +7,14 @@ module imports nothing that is slow to import: it runs before the server starts.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+from kubewright.api.times import Duration
 
 _TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
-_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
-_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
+_PARSERS: Mapping[str, Callable[[str], object]] = {"int": int, "float": float, "duration": Duration}
 _EXPECTED = {
     "bool": "true or false",
     "int": "a whole number",
@@ -67,11 +67,7 @@ class Flags:
 
     def seconds(self, name: str, default: float) -> float:
         """Return a duration in seconds."""
-        if name not in self._values:
-            return default
-        seconds = parse_duration(self._values[name][-1])
-        assert seconds is not None
-        return seconds
+        return Duration(self._values[name][-1]).total_seconds() if name in self._values else default
 
     def mapping(self, name: str) -> dict[str, str]:
         """Return key=value pairs; a key without a value has an empty one."""
@@ -128,24 +124,11 @@ def _split(argument: str, abbreviations: Mapping[str, str]) -> tuple[str, str | 
 def _is_valid(kind: str, value: str) -> bool:
     if kind == "bool":
         return value in _TRUE or value in _FALSE
-    if kind in ("int", "float"):
-        try:
-            int(value, 10) if kind == "int" else float(value)
-        except ValueError:
-            return False
-        return True
-    return kind != "duration" or parse_duration(value) is not None
-
-
-def parse_duration(text: str) -> float | None:
-    """Return the seconds of a Go duration such as `1m30s`, or `None`."""
-    if text == "0":
-        return 0.0
-    sign, unsigned = (-1.0, text[1:]) if text[:1] == "-" else (1.0, text)
-    parts = _DURATION.findall(unsigned)
-    if not parts or "".join(number + unit for number, unit in parts) != unsigned:
-        return None
-    return sign * sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    try:
+        _PARSERS.get(kind, str)(value)
+    except ValueError:
+        return False
+    return True
 
 
 def mentions_flag(arguments: Sequence[str], *names: str) -> bool:

@@ -13,12 +13,13 @@ from contextvars import ContextVar
 
 from kubewright.api.scheme import Scheme
 from kubewright.cache import Cache, CachedClient, KindOptions
+from kubewright.cache.read_spans import CacheReadPublisher
 from kubewright.cache.resync import RESYNC_SECONDS
 from kubewright.client import Client
 from kubewright.client.kind_types import AnyKind
+from kubewright.client.rest.call_spans import CallPublisher
 from kubewright.client.rest.request import APIRequest, CallNext
 from kubewright.client.transport.interface import APIResponse, ResponseStream
-from kubewright.controller.call_spans import CacheReadPublisher, CallPublisher
 from kubewright.runnable import BaseRunnable
 from kubewright.tracing.source import SpanPublisher
 
@@ -48,9 +49,10 @@ class Cluster(BaseRunnable):
     ) -> None:
         self.name = name
         self.scheme = scheme if scheme is not None else Scheme()
-        self.calls = CallPublisher()
-        """Publishes spans of requests."""
-        client = client.with_interceptor(self.calls)
+        published = [each for each in client.options.interceptors if isinstance(each, CallPublisher)]
+        self.calls = published[0] if published else CallPublisher()
+        """Publishes spans of requests; that of the client, if it is traced."""
+        client = client if published else client.with_interceptor(self.calls)
         self.cache = Cache(client, namespaces=namespaces, kinds=kinds, allow=allow, resync=resync)
         self.fence: Callable[[], None] | None = None
         """Called before each attempt to write; raises to reject it. Set by the manager."""

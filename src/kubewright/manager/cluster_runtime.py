@@ -300,17 +300,14 @@ class ClusterRuntime:
         return run_until if "stop" in call.parameters.values() else run_async
 
 
-def add_functions(runtime: ClusterRuntime, *, exports_spans: bool = False) -> None:
-    """Add the controllers of all functions to the manager.
-
-    `exports_spans`: the manager exports the spans of all controllers.
-    """
+def add_functions(runtime: ClusterRuntime) -> None:
+    """Add the controllers of all functions to the manager."""
     functions, manager = runtime.functions, runtime.manager
     for indexed, index in functions.indexes:
         manager.cache.add_index(indexed, index)
     finalized: set[ObjectKind] = set()
     for handler in functions.reconcilers:
-        _add_controller(runtime, handler, first=handler.kind not in finalized, exports_spans=exports_spans)
+        _add_controller(runtime, handler, first=handler.kind not in finalized)
         finalized.add(handler.kind)
     for kind in functions.finalizers:
         if kind not in finalized:
@@ -321,9 +318,7 @@ def add_functions(runtime: ClusterRuntime, *, exports_spans: bool = False) -> No
         add_daemon(manager, handler.kind, runtime.daemon_function(handler), **handler.options)
 
 
-def _add_controller(
-    runtime: ClusterRuntime, handler: ObjectHandler, *, first: bool, exports_spans: bool
-) -> None:
+def _add_controller(runtime: ClusterRuntime, handler: ObjectHandler, *, first: bool) -> None:
     options = {name: value for name, value in handler.options.items() if value is not None}
     builder: ControllerBuilder[Request] = ControllerBuilder(runtime.manager, options.pop("name", ""))
     builder.for_(handler.kind, predicates=handler.predicates)
@@ -352,8 +347,7 @@ def _add_controller(
             f"{describe(handler.function)}: objects of {kind_name(handler.kind)} come from {origin}; "
             f"add the owned objects to the {origin.removeprefix('a ')}, and remove owns="
         )
-    tracing = bool(options.pop("tracing", False)) and not exports_spans
-    builder.with_options(**options, tracing=tracing)
+    builder.with_options(**options)
     controller = builder.complete(runtime.reconciler(handler, first=first))
     if "clusters" in handler.call.parameters.values():
         runtime.clusters_users.append((handler.kind, controller))

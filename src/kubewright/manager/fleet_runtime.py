@@ -65,7 +65,7 @@ def add_fleets(runtime: ClusterRuntime, operator: Operator, client: Client) -> N
                 failure_events=operator.settings.failure_events,
                 clusters=runtime.clusters,
             )
-            add_functions(local, exports_spans=operator.settings.tracing)
+            add_functions(local)
         watches = [each for each in runtime.fleet_watches if each.fleet is fleet]
         if fleet.local:
             for watch in watches:
@@ -273,7 +273,7 @@ class FleetRuntime(BaseRunnable):
         runtime = ClusterRuntime(
             fleet, manager, recorder, failure_events=settings.failure_events, clusters=self.clusters
         )
-        add_functions(runtime, exports_spans=settings.tracing)
+        add_functions(runtime)
         return runtime
 
     async def _run_manager(self, member: _Member, runtime: ClusterRuntime, client: Client) -> None:

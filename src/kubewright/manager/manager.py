@@ -78,12 +78,14 @@ class Manager:
         graceful_shutdown_timeout: float = GRACEFUL_SHUTDOWN_TIMEOUT,
         handle_signals: bool = True,
         spans: SpanSource | None = None,
+        tracing: bool = False,
         parent: Manager | None = None,
     ) -> None:
         """`graceful_shutdown_timeout`: seconds that components have to stop.
 
         0 cancels them immediately, a negative value waits without a limit. With a `ShardMember` as the
-        elector, controllers run on every replica, and each reconciles its part of the objects. `parent`:
+        elector, controllers run on every replica, and each reconciles its part of the objects. `tracing`
+        exports the spans of all components to OpenTelemetry (`ImportError` if it is not installed). `parent`:
         another manager of the process, whose leadership, shards and spans this one shares; for the clusters
         of a fleet.
         """
@@ -94,6 +96,10 @@ class Manager:
             spans = parent.spans if parent is not None else SpanSource()
         self.spans: SpanSource = spans
         """Spans of reconciles, API calls and webhook calls of all components."""
+        if tracing:
+            from kubewright.tracing.opentelemetry import OpenTelemetrySink
+
+            self.spans.subscribe(OpenTelemetrySink())
         self.graceful_shutdown_timeout = graceful_shutdown_timeout
         self.elected = asyncio.Event()
         """Set while this process is the leader, or once it has started without leader election."""

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.controller.controller import Controller
 from kubewright.runnable import Runnable
-from kubewright.tracing.source import SpanSink
 from kubewright.webhook.certificates import CertificateFiles, SelfSignedCertificates
 from kubewright.webhook.server import CertificateProvider
 
@@ -54,18 +53,20 @@ def build_runtime(operator: Operator, client: Client) -> ClusterRuntime:
         resync=settings.resync,
     )
     client = client.with_interceptor(cluster.calls)
-    manager = Manager(
-        cluster,
-        elector=_elector(operator, client),
-        graceful_shutdown_timeout=settings.graceful_shutdown_timeout,
-    )
-    if settings.tracing:
-        manager.spans.subscribe(_opentelemetry_sink())
+    try:
+        manager = Manager(
+            cluster,
+            elector=_elector(operator, client),
+            graceful_shutdown_timeout=settings.graceful_shutdown_timeout,
+            tracing=settings.tracing,
+        )
+    except ImportError as error:
+        raise SettingsError(str(error)) from None
     recorder = EventRecorder(client, operator.name)
     runtime = ClusterRuntime(operator, manager, recorder, failure_events=settings.failure_events)
     manager.add(recorder)
     _add_servers(runtime, operator, client)
-    add_functions(runtime, exports_spans=settings.tracing)
+    add_functions(runtime)
     if operator.fleets:
         from .fleet_runtime import add_fleets
 
@@ -226,15 +227,6 @@ async def _cancel_on_stop(
         for each in (task, stopping):
             each.cancel()
         await asyncio.gather(task, stopping, return_exceptions=True)
-
-
-def _opentelemetry_sink() -> SpanSink:
-    from kubewright.tracing.opentelemetry import OpenTelemetrySink
-
-    try:
-        return OpenTelemetrySink()
-    except ImportError:
-        raise SettingsError("tracing requires OpenTelemetry: pip install 'kubewright[tracing]'") from None
 
 
 def _require(condition: bool, message: str) -> None:

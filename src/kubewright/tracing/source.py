@@ -39,7 +39,7 @@ class SpanSource:
         """Add a component: it publishes to the current and to later subscribers."""
         if not any(each is publisher for each in self._publishers):
             self._publishers.append(publisher)
-            publisher.sinks += self._sinks
+            publisher.sinks += tuple(each for each in self._sinks if each not in publisher.sinks)
 
     def remove(self, publisher: SpanPublisher) -> None:
         """Remove a component: it no longer publishes to the subscribers of this source."""
@@ -50,7 +50,8 @@ class SpanSource:
         """Send the spans of all components to a sink; return the function that ends this."""
         self._sinks += (sink,)
         for publisher in self._publishers:
-            publisher.sinks += (sink,)
+            if sink not in publisher.sinks:
+                publisher.sinks += (sink,)
 
         def unsubscribe() -> None:
             self._sinks = tuple(each for each in self._sinks if each is not sink)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, MutableMapping
+from contextvars import ContextVar
 from typing import Any, Final
 
 MAX_CALLS: Final = 100
@@ -194,6 +195,10 @@ class ReconcileSpan(Span):
             "traceback": self.traceback[-MAX_TRACEBACK:],
             "events": self.events,
         }
+
+
+current_span: ContextVar[ReconcileSpan | None] = ContextVar("kubewright_span", default=None)
+"""The span of the reconcile that the current task runs, if it has subscribers."""
 
 
 def _cause(cause: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from kubewright.api.errors import APIError, RequestEntityTooLarge
 if TYPE_CHECKING:
     from kubewright.apiserver.audit.auditor import RequestAudit
     from kubewright.apiserver.authentication.user import User
-    from kubewright.apiserver.tracing.otlp import SpanRecord
+    from kubewright.apiserver.tracing.otlp import RequestSpan
 
     from .request_info import RequestInfo
 
@@ -170,7 +170,7 @@ class HTTPRequest:
         self.remote = remote
         self.native = native
         self.audit_id = ""
-        self.span: SpanRecord | None = None
+        self.span: RequestSpan | None = None
         """The span of the request, if it is traced."""
         self.audit: RequestAudit | None = None
         """The audit of the request, if an audit policy selects it."""

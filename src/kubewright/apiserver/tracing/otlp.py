@@ -14,6 +14,7 @@ from contextvars import Token
 from typing import Any, Final
 
 from kubewright.apiserver.encoding.protobuf_wire import VARINT, put_bytes, put_key, put_varint
+from kubewright.tracing.spans import Span
 
 from .context import SpanContext
 
@@ -32,39 +33,28 @@ _SERVER: Final = 2
 _ERROR: Final = 2
 
 
-class SpanRecord:
-    """A span of a request."""
+class RequestSpan(Span):
+    """A request to the API server."""
 
-    __slots__ = (
-        "attributes",
-        "context",
-        "ended",
-        "is_error",
-        "link",
-        "name",
-        "parent_id",
-        "started",
-        "token",
-    )
+    __slots__ = ("attributes", "identity", "link", "name", "parent_id", "status", "token")
 
     def __init__(
         self,
-        context: SpanContext,
+        name: str,
+        identity: SpanContext,
         *,
         parent_id: bytes,
         link: SpanContext | None,
-        name: str,
-        started: int,
+        attributes: dict[str, str | int],
     ) -> None:
-        self.context = context
+        super().__init__()
+        self.name = name
+        self.identity = identity
         self.parent_id = parent_id
         self.link = link
-        self.name = name
-        self.started = started
-        """Nanoseconds since 1970."""
-        self.ended = started
-        self.attributes: dict[str, str | int] = {}
-        self.is_error = False
+        self.attributes = attributes
+        self.status = 0
+        """Status code of the response; 0 without one."""
         self.token: Token[SpanContext | None] | None = None
         """Restores the span of the task when this one ends."""
 
@@ -80,7 +70,7 @@ class SpanExporter:
             raise ValueError("tracing needs grpcio: pip install 'kubewright[tracing]'") from None
         self._grpc: Any = grpc.aio
         self._endpoint = endpoint
-        self._queue: list[SpanRecord] = []
+        self._queue: list[RequestSpan] = []
         self._wake = asyncio.Event()
         self._is_stopping = False
         self._channel: Any = None
@@ -103,7 +93,7 @@ class SpanExporter:
         if self._channel is not None:
             await self._channel.close()
 
-    def add(self, span: SpanRecord) -> None:
+    def add(self, span: RequestSpan) -> None:
         """Queue a finished span."""
         if len(self._queue) < MAX_QUEUE:
             self._queue.append(span)
@@ -134,7 +124,7 @@ class SpanExporter:
             self._has_failed = True
 
 
-def encode_request(spans: Iterable[SpanRecord]) -> bytes:
+def encode_request(spans: Iterable[RequestSpan]) -> bytes:
     """Return an `ExportTraceServiceRequest` with spans of this server."""
     resource = put_bytes(1, _attribute("service.name", SERVICE))
     scope = put_bytes(1, b"kubewright.apiserver")
@@ -142,21 +132,23 @@ def encode_request(spans: Iterable[SpanRecord]) -> bytes:
     return put_bytes(1, put_bytes(1, resource) + put_bytes(2, scope_spans))
 
 
-def encode_span(span: SpanRecord) -> bytes:
+def encode_span(span: RequestSpan) -> bytes:
     """Return a `Span`."""
+    started = int(span.started * 1e9)
+    attributes = {**span.attributes, "http.response.status_code": span.status or ""}
     parts = [
-        put_bytes(1, span.context.trace_id),
-        put_bytes(2, span.context.span_id),
+        put_bytes(1, span.identity.trace_id),
+        put_bytes(2, span.identity.span_id),
         put_bytes(4, span.parent_id) if span.parent_id else b"",
         put_bytes(5, span.name.encode()),
         _put_integer(6, _SERVER),
-        b"\x39" + span.started.to_bytes(8, "little"),
-        b"\x41" + span.ended.to_bytes(8, "little"),
-        *(put_bytes(9, _attribute(name, value)) for name, value in span.attributes.items() if value != ""),
+        b"\x39" + started.to_bytes(8, "little"),
+        b"\x41" + (started + int(span.duration * 1e9)).to_bytes(8, "little"),
+        *(put_bytes(9, _attribute(name, value)) for name, value in attributes.items() if value != ""),
     ]
     if span.link is not None:
         parts.append(put_bytes(13, put_bytes(1, span.link.trace_id) + put_bytes(2, span.link.span_id)))
-    if span.is_error:
+    if span.status >= 500:
         parts.append(put_bytes(15, _put_integer(3, _ERROR)))
     return b"".join(parts)
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from typing import TYPE_CHECKING, Final
 
 from kubewright.apiserver.authentication.user import MASTERS
 
 from .configuration import TracingConfiguration
 from .context import SpanContext, current
-from .otlp import SpanExporter, SpanRecord
+from .otlp import RequestSpan, SpanExporter
 
 if TYPE_CHECKING:
     from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
@@ -44,7 +43,7 @@ class RequestTracer:
         """Export the last spans."""
         await self._exporter.stop()
 
-    def begin(self, request: HTTPRequest, info: RequestInfo) -> SpanRecord | None:
+    def begin(self, request: HTTPRequest, info: RequestInfo) -> RequestSpan | None:
         """Start the span of an authenticated request; `None` if it is not traced."""
         remote = SpanContext.parse(request.headers.get("traceparent", ""))
         parent = current.get()
@@ -53,37 +52,34 @@ class RequestTracer:
         trace_id = parent.trace_id if parent is not None else os.urandom(16)
         if not (parent.sampled if parent is not None else self._samples(trace_id)):
             return None
-        span = SpanRecord(
+        query = f"?{request.query.raw}" if request.query.raw else ""
+        span = RequestSpan(
+            span_name(request, info),
             SpanContext(trace_id, os.urandom(8), True),
             parent_id=parent.span_id if parent is not None else b"",
             link=remote if parent is None else None,
-            name=span_name(request, info),
-            started=time.time_ns(),
+            attributes={
+                "http.request.method": request.method,
+                "http.target": request.raw_path + query,
+                "url.path": request.path,
+                "url.scheme": "https",
+                "user_agent.original": request.headers.get("User-Agent", ""),
+                "audit-id": request.audit_id[:64],
+            },
         )
-        query = f"?{request.query.raw}" if request.query.raw else ""
-        span.attributes = {
-            "http.request.method": request.method,
-            "http.target": request.raw_path + query,
-            "url.path": request.path,
-            "url.scheme": "https",
-            "user_agent.original": request.headers.get("User-Agent", ""),
-            "audit-id": request.audit_id[:64],
-        }
-        span.token = current.set(span.context)
+        span.token = current.set(span.identity)
         return span
 
     def _samples(self, trace_id: bytes) -> bool:
         return self._limit > 0 and int.from_bytes(trace_id[8:]) >> 1 < self._limit
 
-    def end(self, span: SpanRecord, response: HTTPResponse | None) -> None:
+    def end(self, span: RequestSpan, response: HTTPResponse | None) -> None:
         """End a span; without a response, the client has disconnected."""
         if span.token is not None:
             current.reset(span.token)
             span.token = None
-        span.ended = time.time_ns()
-        if response is not None:
-            span.attributes["http.response.status_code"] = response.status
-            span.is_error = response.status >= 500
+        span.finish()
+        span.status = response.status if response is not None else 0
         self._exporter.add(span)
 
 

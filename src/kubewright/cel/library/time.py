@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from kubewright.api.times import duration_nanoseconds
+from kubewright.api.times import duration_nanoseconds, worded_nanoseconds
 from kubewright.cel.errors import CelError
 from kubewright.cel.functions import Overload, overload
 from kubewright.cel.values import MAX_INT, MIN_INT, NANOS, DurationValue, TimestampValue
@@ -28,17 +28,6 @@ _LENIENT: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?([Zz]|[+-]\d\d:?\d\d)?", re.ASCII
 )
 _DATE: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
-_LONG_DURATION: Final = re.compile(r"(?<!\d)(\d++)\s*+([A-Za-zµ]+)")
-_LONG_UNITS: Final = {
-    **dict.fromkeys(("ns", "nanosecond", "nanoseconds", "nano", "nanos"), 1),
-    **dict.fromkeys(("us", "µs", "microsecond", "microseconds", "micro", "micros"), 1_000),
-    **dict.fromkeys(("ms", "millisecond", "milliseconds", "milli", "millis"), 1_000_000),
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), NANOS),
-    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60 * NANOS),
-    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600 * NANOS),
-    **dict.fromkeys(("d", "day", "days"), 86400 * NANOS),
-    **dict.fromkeys(("w", "week", "weeks", "wk", "wks"), 7 * 86400 * NANOS),
-}
 
 
 def conversion_error(source: str, target: str) -> CelError:
@@ -128,18 +117,9 @@ def parse_duration(text: str) -> DurationValue:
 def read_duration(text: str) -> DurationValue:
     """Return the duration of a field of format duration: Go's notation, or words such as `3 days`."""
     try:
-        return DurationValue(parse_duration_ns(text))
-    except ValueError:
-        pass
-    total, found = 0, False
-    for match in _LONG_DURATION.finditer(text):
-        unit = _LONG_UNITS.get(match[2].lower())
-        if unit is not None:
-            total += int(match[1][:19]) * unit
-            found = True
-    if not found:
-        raise CelError(f'unable to parse "{text}" as duration')
-    return checked_duration(total)
+        return checked_duration(worded_nanoseconds(text))
+    except ValueError as error:
+        raise CelError(str(error)) from None
 
 
 def format_timestamp(value: TimestampValue) -> str:

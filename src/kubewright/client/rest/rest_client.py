@@ -18,9 +18,8 @@ import logging
 import random
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
 
 from kubewright.api import codec
 from kubewright.api.errors import APIError, from_response
@@ -46,15 +45,6 @@ _WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 MAX_WARNINGS_REMEMBERED: Final = 1000
 
 
-class Tracer(Protocol):
-    """The part of an OpenTelemetry tracer that the client uses."""
-
-    def start_as_current_span(
-        self, name: str, *, attributes: Mapping[str, str]
-    ) -> AbstractContextManager[object]:
-        """Start a span for the duration of a `with` block."""
-
-
 class RESTClient:
     """Requests to one API server."""
 
@@ -66,7 +56,6 @@ class RESTClient:
         rate_limit: TokenBucket | None = None,
         hooks: Sequence[RequestHook] = (),
         metrics: ClientMetrics | None = None,
-        tracer: Tracer | None = None,
         user_agent: str = "",
         on_warning: Callable[[str], None] | None = None,
         server: str = "",
@@ -80,7 +69,6 @@ class RESTClient:
         self.metrics = metrics
         self.user_agent = user_agent or default_user_agent()
         self._rate_limit = rate_limit
-        self._tracer = tracer
         self._on_warning = on_warning or self._log_warning
         self._warnings: dict[str, None] = {}
         self._server = server
@@ -98,8 +86,7 @@ class RESTClient:
                 request.method, request.path, request.query, request.headers, request.body, request.timeout
             )
 
-        with self._span(request):
-            response = await self._send_with_retries(request, attempt)
+        response = await self._send_with_retries(request, attempt)
         assert isinstance(response, APIResponse)
         if request.expects is not None:
             request.expects.check(request, response.body)
@@ -254,21 +241,6 @@ class RESTClient:
     def _log_warning(self, text: str) -> None:
         logger.warning("API server warning", extra={"server": self._server, "warning": text})
 
-    def _span(self, request: APIRequest) -> AbstractContextManager[object]:
-        if self._tracer is None:
-            return nullcontext()
-        attributes = {
-            "http.request.method": request.method,
-            "url.path": request.path,
-            "k8s.verb": request.verb,
-            "k8s.resource": str(request.resource or ""),
-            "k8s.namespace.name": request.namespace,
-            "k8s.object.name": request.name,
-        }
-        return self._tracer.start_as_current_span(
-            f"{request.verb} {request.resource or request.path}", attributes=attributes
-        )
-
 
 def error_from_response(response: APIResponse, request: APIRequest) -> APIError:
     """Return the error that a response reports."""
@@ -311,4 +283,4 @@ def default_user_agent() -> str:
     return f"{program}/{kubewright_version} ({platform.system().lower()}/{platform.machine()}) kubewright"
 
 
-__all__ = ["RESTClient", "Tracer", "error_from_response"]
+__all__ = ["RESTClient", "error_from_response"]

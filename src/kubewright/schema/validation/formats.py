@@ -13,7 +13,7 @@ from ipaddress import IPv6Address
 from typing import Final
 from unicodedata import category
 
-from kubewright.api.times import Duration
+from kubewright.api.times import worded_nanoseconds
 
 FormatCheck = Callable[[str], bool]
 
@@ -202,28 +202,11 @@ def _is_date_time(text: str) -> bool:
     )
 
 
-_UNITS: Final = (
-    ("ns", "nano"),
-    ("us", "µs", "micro"),
-    ("ms", "milli"),
-    ("s", "sec"),
-    ("m", "min"),
-    ("h", "hr", "hour"),
-    ("d", "day"),
-    ("w", "wk", "week"),
-)
-_TERM: Final = re.compile(r"(?<![0-9])([0-9]++)[\t\n\f\r ]*+([A-Za-zµ]+)")
-
-
 def _is_duration(text: str) -> bool:
     try:
-        Duration(text)
+        worded_nanoseconds(text)
     except ValueError:
-        return any(
-            unit.lower() in variants or unit.lower().startswith(variants[-1])
-            for _, unit in _TERM.findall(text)
-            for variants in _UNITS
-        )
+        return False
     return True
 
 
