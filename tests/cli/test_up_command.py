@@ -34,7 +34,7 @@ from kubewright.storage import SQLiteStorage
         (("--token-auth-file", "missing"), "missing: No such file or directory"),
         (("--store", "foo:bar"), "unknown storage 'foo'; use memory:"),
         (("--port", "99999"), "99999 is not in the range"),
-        (("--tls-cert-file", "a"), "--tls-cert-file and --tls-private-key-file must be used together"),
+        (("--tls-cert-file", "a"), "--tls-cert-file and --tls-private-key-file must be specified together"),
         (
             ("--runtime-config", "apps/v1=no"),
             "'--runtime-config': 'apps/v1=no': expected KEY=true or KEY=false",
@@ -167,4 +167,4 @@ def test_the_ready_file_is_not_written_through_a_symlink(tmp_path: Path) -> None
     [((), 1), (("--no-controllers",), 0), (("--nodes", "0"), 0), (("--nodes", "3"), 3)],
 )
 def test_nodes(arguments: tuple[str, ...], nodes: int) -> None:
-    assert up_command.make_context("up", list(arguments)).params["nodes"] == nodes
+    assert up_command.make_context("up", list(arguments)).params["options"].nodes == nodes

@@ -7,8 +7,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -19,32 +18,25 @@ if TYPE_CHECKING:
     from kubewright.controlplane.workers import Workers
     from kubewright.storage.socket_storage import SocketStorage
 
-
-class UpCommand(click.Command):
-    """A command that keeps its arguments, to start workers with them."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep the arguments in `ctx.obj`."""
-        ctx.obj = tuple(args)
-        return super().parse_args(ctx, args)
+    from .up_options import UpOptions
 
 
-def check_workers(options: dict[str, Any]) -> None:
+def check_workers(options: UpOptions) -> None:
     """Raise `click.UsageError` if the other options do not allow several processes."""
-    if options["workers"] == 1:
+    if options.workers == 1:
         return
     if sys.platform != "linux":
         raise click.UsageError("--workers requires Linux: other systems do not divide connections evenly")
-    if not options["store"].startswith(("memory:", "sqlite:")):
+    if not str(options.store).startswith(("memory:", "sqlite:")):
         raise click.UsageError(
             "--workers requires --store memory: or sqlite:PATH; "
             "on etcd or PostgreSQL, start several servers instead"
         )
 
 
-async def start_workers(plane: ControlPlane, options: dict[str, Any], stop: asyncio.Event) -> Workers | None:
+async def start_workers(plane: ControlPlane, options: UpOptions, stop: asyncio.Event) -> Workers | None:
     """Start the workers of a control plane; raises `click.ClickException`. Returns early if `stop` is set."""
-    if options["workers"] == 1:
+    if options.workers == 1:
         return None
     from kubewright.controlplane.workers import WorkerFailed, Workers
     from kubewright.storage.local import LocalStorage
@@ -60,7 +52,7 @@ async def start_workers(plane: ControlPlane, options: dict[str, Any], stop: asyn
     def report(number: int, code: int) -> None:
         click.echo(f"Warning: worker {number} exited with code {code}; starting it again", err=True)
 
-    workers = Workers(plane.store, options["workers"] - 1, command, on_exit=report)
+    workers = Workers(plane.store, options.workers - 1, command, on_exit=report)
     starting, stopping = asyncio.create_task(workers.start()), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -75,7 +67,7 @@ async def start_workers(plane: ControlPlane, options: dict[str, Any], stop: asyn
     return workers
 
 
-def connect_store(options: dict[str, Any]) -> SocketStorage:
+def connect_store() -> SocketStorage:
     """Return the store of a worker, which another process owns."""
     from kubewright.controlplane.workers import SOCKET_VARIABLE
     from kubewright.storage.socket_storage import SocketStorage
@@ -86,20 +78,7 @@ def connect_store(options: dict[str, Any]) -> SocketStorage:
     return SocketStorage(path)
 
 
-def use_own_files(options: dict[str, Any]) -> None:
-    """Change the options of a worker so that no two processes write, and rotate, the same file.
-
-    `audit.log` is `audit-worker-1.log` in worker 1.
-    """
-    path = options["audit_log_path"]
-    if path and path != "-":
-        file = Path(path)
-        options["audit_log_path"] = str(
-            file.with_name(f"{file.stem}-worker-{options['worker']}{file.suffix}")
-        )
-
-
-async def serve_worker(create: Callable[[], ControlPlane], options: dict[str, Any]) -> None:
+async def serve_worker(create: Callable[[], ControlPlane], options: UpOptions) -> None:
     """Serve requests until a signal, or until the process that owns the store has ended."""
     from kubewright.apiserver.shutdown import StopSignals
     from kubewright.controlplane.workers import READY, exit_with_parent
@@ -121,7 +100,7 @@ async def serve_worker(create: Callable[[], ControlPlane], options: dict[str, An
     try:
         await plane.start()
     except (StorageError, OSError, ValueError) as error:
-        raise click.ClickException(f"worker {options['worker']}: {error}") from None
+        raise click.ClickException(f"worker {options.worker}: {error}") from None
     try:
         enable_gc()
         sys.stdout.buffer.write(READY)
@@ -130,9 +109,9 @@ async def serve_worker(create: Callable[[], ControlPlane], options: dict[str, An
         await signals.stop.wait()
         trimming.cancel()
         if not lost:
-            await signals.drain(plane.server, options["shutdown_delay_duration"])
+            await signals.drain(plane.server, options.shutdown_delay_duration)
         if lost:
-            await _exit(plane, f"worker {options['worker']}: {lost[0]}")
+            await _exit(plane, f"worker {options.worker}: {lost[0]}")
     finally:
         await plane.stop()
 

@@ -81,7 +81,7 @@ class ServingOptions:
     port: int | None = option(
         0,
         PORT,
-        "Port to listen on; None in Python for no port.",
+        "Port to listen on.",
         "secure-port",
         name="port",
         shown_default="a free port",
@@ -97,7 +97,7 @@ class ServingOptions:
     kubeconfig: FilePath | None = option(
         None,
         NEW_FILE,
-        "Administrator kubeconfig to write; in Python by default a temporary file.",
+        "Administrator kubeconfig to write.",
         shown_default="./kubeconfig, or next to the SQLite file",
     )
     hosts: Sequence[str] = option(
@@ -348,8 +348,8 @@ class NodeOptions:
     nodes: int | FilePath = option(
         0,
         kinds.NODES,
-        "Simulated nodes: their number, or a YAML file. With 0, as in envtest and by default in Python, no "
-        "pod and no workload controller runs.",
+        "Simulated nodes: their number, or a YAML file. With 0, as in envtest, no pod and no "
+        "workload controller runs.",
         shown_default="1, or 0 with --no-controllers",
     )
     run_processes: bool = option(
@@ -380,6 +380,19 @@ class ObservationOptions:
     audit: AuditOptions | None = combined(None, _audit, FLAGS)
     tracing_config_file: FilePath | None = _file(
         "TracingConfiguration file: the collector of spans of requests."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShutdownOptions:
+    """Shutdown: for programs that run until a signal."""
+
+    shutdown_delay_duration: float = option(
+        0.0,
+        SECONDS,
+        "Time after SIGINT or SIGTERM in which requests are served while /readyz fails, so that load "
+        "balancers choose other servers.",
+        SAME,
     )
 
 

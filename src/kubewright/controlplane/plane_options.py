@@ -31,24 +31,30 @@ class FrontProxy:
         Kind("string", "FILE", "ca.pem", lambda path: _read_certificates(path) if path else b""),
         "CA bundle (PEM) for client certificates of front proxies.",
         "requestheader-client-ca-file",
-        shown_default=" ",
     )
     allowed_names: tuple[str, ...] = option(
-        (), LIST, "Common names of front proxy certificates; none for all.", "requestheader-allowed-names"
+        (),
+        LIST,
+        "Common names of front proxy certificates.",
+        "requestheader-allowed-names",
+        shown_default="all",
     )
     username_headers: tuple[str, ...] = option(
-        ("X-Remote-User",), LIST, "Headers with the user name.", "requestheader-username-headers"
+        ("X-Remote-User",),
+        LIST,
+        "Headers of front proxies with the user name.",
+        "requestheader-username-headers",
     )
     uid_headers: tuple[str, ...] = option(
-        ("X-Remote-Uid",), LIST, "Headers with the user ID.", "requestheader-uid-headers"
+        ("X-Remote-Uid",), LIST, "Headers of front proxies with the user ID.", "requestheader-uid-headers"
     )
     group_headers: tuple[str, ...] = option(
-        ("X-Remote-Group",), LIST, "Headers with the groups.", "requestheader-group-headers"
+        ("X-Remote-Group",), LIST, "Headers of front proxies with the groups.", "requestheader-group-headers"
     )
     extra_prefixes: tuple[str, ...] = option(
         ("X-Remote-Extra-",),
         LIST,
-        "Prefixes of headers with extra user fields.",
+        "Prefixes of headers of front proxies with extra user fields.",
         "requestheader-extra-headers-prefix",
     )
 
@@ -197,7 +203,14 @@ def _token_seconds(text: str) -> int:
 
 _TYPES = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
 # Versions before 1.2 are never accepted.
-_TLS = {"VersionTLS10": "1.2", "VersionTLS11": "1.2", "VersionTLS12": "1.2", "VersionTLS13": "1.3"}
+_TLS = {
+    "1.2": "1.2",
+    "1.3": "1.3",
+    "VersionTLS10": "1.2",
+    "VersionTLS11": "1.2",
+    "VersionTLS12": "1.2",
+    "VersionTLS13": "1.3",
+}
 
 NODES: Final = Kind("string", "N|FILE", "2", _nodes)
 SERVICE_RANGES: Final = Kind("string", "CIDR[,CIDR]", "10.1.0.0/16", _check_ranges)

@@ -50,7 +50,7 @@ class Kind:
             value = [f"{key}={self.text(each)}" for key, each in value.items()]
         if isinstance(value, list | tuple):
             return ",".join(map(str, value))
-        if value is None:
+        if value in (None, b""):
             return ""
         return f"{value:g}s" if self.type == "duration" else str(value)
 

@@ -6,17 +6,20 @@ The module imports nothing of the server, so that command lines can be parsed be
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from kubewright.options.kinds import BOOLEAN, INTEGER, NUMBER, SECONDS, TEXT
 from kubewright.options.model import Option, part
+
+_MODE, _FORMAT, _VERSION = (replace(TEXT, example=each) for each in ("batch", "json", "audit.k8s.io/v1"))
 
 
 def _backend_flags(
     name: str, mode: str, *, max_size: int, max_wait: float, throttle: bool, qps: float, burst: int
 ) -> Iterable[Option]:
     modes = "batch, blocking, or blocking-strict, which rejects requests that cannot be recorded."
-    yield part(f"audit-{name}-mode", TEXT, modes, mode, is_rare=False)
+    yield part(f"audit-{name}-mode", _MODE, modes, mode, is_rare=False)
     for option, kind, default, text in (
         ("batch-buffer-size", INTEGER, 10_000, "Events in the queue of the mode batch."),
         ("batch-max-size", INTEGER, max_size, "Maximum events of a batch."),
@@ -27,7 +30,7 @@ def _backend_flags(
         ("truncate-enabled", BOOLEAN, False, "Whether the objects of large events are removed."),
         ("truncate-max-batch-size", INTEGER, 10 * 1024 * 1024, "Maximum bytes of a batch."),
         ("truncate-max-event-size", INTEGER, 100 * 1024, "Maximum bytes of an event."),
-        ("version", TEXT, "audit.k8s.io/v1", "API version of events."),
+        ("version", _VERSION, "audit.k8s.io/v1", "API version of events."),
     ):
         yield part(f"audit-{name}-{option}", kind, text, default)
 
@@ -41,7 +44,7 @@ FLAGS: Final = (
         "audit-log-maxage", INTEGER, "Age of rotated audit logs in days; 0 for no limit.", 366, is_rare=False
     ),
     part("audit-log-compress", BOOLEAN, "Whether rotated audit logs are compressed.", False),
-    part("audit-log-format", TEXT, "Format of the audit log: json or legacy.", "json"),
+    part("audit-log-format", _FORMAT, "Format of the audit log: json or legacy.", "json"),
     *_backend_flags("log", "blocking", max_size=1, max_wait=0.0, throttle=False, qps=0.0, burst=0),
     part("audit-webhook-config-file", TEXT, "Kubeconfig with the URL for audit events.", "", is_rare=False),
     part("audit-webhook-initial-backoff", SECONDS, "Delay before a request is repeated.", 10.0),
