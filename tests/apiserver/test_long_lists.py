@@ -166,27 +166,6 @@ async def test_tables_as_yaml(many, talk, base):
     assert table["metadata"]["remainingItemCount"] == COUNT + 1 - 40
 
 
-@pytest.mark.parametrize(("accept", "empty"), [("application/json", []), (TABLE, []), (PARTIAL_LIST, None)])
-async def test_indented_lists_omit_undecodable_objects(server, talk, widget, base, accept, empty):
-    """Slices without a decodable object: the first, the last, all."""
-    store = server.store("example.com", "widgets")
-    field = "rows" if accept == TABLE else "items"
-
-    async def listed() -> list[str] | None:
-        response = await talk.send("GET", f"{base}?pretty=1", Accept=accept)
-        assert response.body == msgspec.json.format(response.body, indent=2)
-        shown = json.loads(response.body)[field]
-        return shown and [(each["object"] if accept == TABLE else each)["metadata"]["name"] for each in shown]
-
-    for at in range(SLICE):
-        for first in "az":
-            await server.storage.create(store.key("default", f"{first}{at:03}"), b"\xff not JSON")
-    assert await listed() == empty
-    for name in ("m1", "m2"):
-        await talk.ok("POST", base, widget(name))
-    assert await listed() == ["m1", "m2"]
-
-
 def test_slices_are_limited_by_number_and_size():
     items = [KeyValue(str(number), b"x" * size, 1, 1) for number, size in enumerate((1, 1, 1, SLICE_BYTES))]
     assert [len(part) for part in in_slices(items, 2)] == [2, 1, 1]
@@ -207,43 +186,6 @@ async def test_a_name_selector_reads_one_key(many, server, talk, base):
     everywhere = base.replace("/namespaces/default", "")
     listed = await talk.ok("GET", f"{everywhere}?fieldSelector=metadata.name%3Dw00007")
     assert [item["metadata"]["namespace"] for item in listed["items"]] == ["default", "other"]
-
-
-@pytest.mark.parametrize("accept", ["application/json", TABLE])
-async def test_lists_and_watches_omit_undecodable_objects(server, talk, widget, base, accept, caplog):
-    for name in ("a", "c"):
-        await talk.ok("POST", base, widget(name, spec={"color": "red"}, metadata={"labels": {"n": "0"}}))
-    store = server.store("example.com", "widgets")
-    await server.storage.create(store.key("default", "b"), b"\xff not JSON")
-    for query in (
-        "",
-        "?labelSelector=n%3D0",
-        "?labelSelector=n%3D0&limit=1",
-        "?fieldSelector=spec.color%3Dred",
-    ):
-        response = await talk.ok("GET", base + query, Accept=accept)
-        shown = response["rows"] if accept == TABLE else response["items"]
-        first = shown[0]["object"] if accept == TABLE else shown[0]
-        assert first["metadata"]["name"] == "a"
-        assert len(shown) == (1 if "limit" in query else 2)
-    assert any(record.key.endswith("/b") for record in caplog.records if hasattr(record, "key"))
-    stream = (
-        await server.handle(
-            HTTPRequest("GET", base, query="watch=1", user=SYSTEM, headers={"Accept": accept})
-        )
-    ).stream
-    received = b""
-    while received.count(b"\n") < 2:
-        received += await anext(stream)
-    assert b'"a"' in received
-    assert b'"c"' in received
-    await stream.aclose()
-    status, error = await talk("GET", f"{base}/b")
-    assert status == 500
-    assert "stored object cannot be decoded" in error["message"]
-    metrics = await server.handle(HTTPRequest("GET", "/metrics", user=SYSTEM))
-    assert b"apiserver_storage_decode_errors_total{" in metrics.body
-    assert (await talk.send("GET", "/readyz")).status == 200, "all informers have caught up"
 
 
 @pytest.mark.parametrize("managed", [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import parse_qsl
 
 from kubewright.controlplane.loopback_client import MERGE_PATCH, LoopbackClient
 
@@ -13,7 +14,8 @@ class PathClient(LoopbackClient):
     """A client whose verbs take URL paths."""
 
     async def get(self, path: str) -> Object:  # type: ignore[override]
-        return await self.send("GET", path)
+        path, _, query = path.partition("?")
+        return await self.send("GET", path, query=dict(parse_qsl(query, keep_blank_values=True)))
 
     async def create(self, path: str, obj: Object) -> Object:  # type: ignore[override]
         return await self.send("POST", path, obj)

@@ -45,7 +45,9 @@ async def write_missing(
     store = server.store(group, plural)
     if store is None:
         return
-    present = {item.key: item for item in (await store.storage.list(store.prefix)).items}
+    page, errors = await store.storage.list_stored(store.prefix)
+    present = {item.key: item for item in page.items}
+    undecodable = {error.key for error in errors}
     now = current_timestamp()
     waiting = []
     for obj in objects:
@@ -61,7 +63,7 @@ async def write_missing(
                 ),
             }
             waiting.append(store.storage.create(key, store.codec.pack({**obj, "metadata": metadata})))
-        elif merge is not None:
+        elif merge is not None and key not in undecodable:
             await _update(store, present[key], obj, merge)
     for result in await asyncio.gather(*waiting, return_exceptions=True):
         if isinstance(result, int):
@@ -72,8 +74,6 @@ async def write_missing(
 
 async def _update(store: ResourceStore, item: KeyValue, wanted: Object, merge: Merge) -> None:
     """Write what is missing in an existing object, unless another server has changed it meanwhile."""
-    if not store.decodable([item]):
-        return
     merged = merge(store.codec.unpack(item.value, item.mod_revision), wanted)
     if merged is None:
         return
@@ -130,8 +130,8 @@ async def _write_endpoints(server: APIServer, address: str, port: int) -> None:
         await write_missing(server, group, plural, [wanted])
         store = server.store(group, plural)
         assert store is not None
-        item = await store.storage.get(store.key("default", "kubernetes"))
-        if item is None or not store.decodable([item]):
+        item, error = await store.storage.get_stored(store.key("default", "kubernetes"))
+        if item is None or error is not None:
             continue
         stored = store.codec.unpack(item.value, item.mod_revision)
         changed = {field: value for field, value in wanted.items() if field != "metadata"}
@@ -185,8 +185,10 @@ async def _write_service_ranges(server: APIServer, ranges: Sequence[str]) -> Non
     """Write the default ServiceCIDR; add the second range to one that has only the first."""
     await write_missing(server, "networking.k8s.io", "servicecidrs", [_service_cidr(ranges)])
     store = server.store("networking.k8s.io", "servicecidrs")
-    item = await store.storage.get(store.key("", "kubernetes")) if store is not None else None
-    if store is None or item is None or not store.decodable([item]):
+    if store is None:
+        return
+    item, error = await store.storage.get_stored(store.key("", "kubernetes"))
+    if item is None or error is not None:
         return
     stored = store.codec.unpack(item.value, item.mod_revision)
     current = stored["spec"].get("cidrs") or []

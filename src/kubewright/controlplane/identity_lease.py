@@ -99,8 +99,10 @@ class IdentityLease:
     async def delete_expired(self) -> None:
         """Delete identity leases of servers that have stopped."""
         store = self._store()
-        for item in store.decodable((await store.storage.list(store.range(_NAMESPACE))).items):
-            if self._is_expired(store, item):
+        page, errors = await store.storage.list_stored(store.range(_NAMESPACE))
+        undecodable = {error.key for error in errors}
+        for item in page.items:
+            if item.key not in undecodable and self._is_expired(store, item):
                 with contextlib.suppress(RevisionMismatch):
                     store.written = await store.storage.delete(item.key, expected=item.mod_revision)
                     logger.info("deleted an expired identity lease", extra={"key": item.key})

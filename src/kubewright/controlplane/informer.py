@@ -3,18 +3,23 @@
 It lists the resource once and then receives every change from the watch on storage, so it also has the writes
 of other replicas. Only metadata is kept, unless a handler needs whole objects (`Needs`). After an
 interruption of the watch it lists again and reports the differences.
+
+An object whose stored value cannot be decoded exists: its last state stays, and handlers receive no event. If
+there is no last state, `get` and `list` raise the error that a client receives, so that a decision that
+depends on the object is not made without it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from sys import intern
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from kubewright.apiserver.stored_objects import UndecodableObject
 from kubewright.storage.contract import StorageError
 
 from .object_metadata import Metadata, metadata_of
@@ -144,6 +149,8 @@ class Informer:
         self._raw: dict[Key, bytes] = {}
         self._objects: dict[Key, Object] = {}
         self._namespaces: dict[str, dict[str, None]] = {}
+        self._undecodable: dict[Key, UndecodableObject] = {}
+        """Objects whose stored value cannot be decoded, with or without a last state."""
         self._handlers: list[Handler] = []
         self._joining: list[Handler] = []
         """Handlers that have not received the existing objects yet."""
@@ -172,18 +179,25 @@ class Informer:
         await self._informers.dispatcher.wait_for_revision(revision)
 
     def get(self, name: str, *, namespace: str = "") -> Object | None:
-        """Return one object, or `None`."""
+        """Return one object, or `None`; raises `UndecodableObject` if its state is not known."""
         key = (namespace, name)
         found = self._objects.get(key)
         if found is None:
             raw = self._raw.get(key)
             if raw is None:
+                if key in self._undecodable:
+                    raise self._undecodable[key].copy()
                 return None
             found = self._objects[key] = decode_object(raw, self._metadata[key].revision)
         return found
 
     def list(self, *, namespace: str = "") -> list[Object]:
-        """Return all objects, or those of one namespace, ordered by name."""
+        """Return all objects, or those of one namespace, ordered by name.
+
+        Raises `UndecodableObject` if the state of one of them is not known.
+        """
+        for error in self.unknown(namespace=namespace):
+            raise error.copy()
         if namespace:
             keys = [(namespace, name) for name in sorted(self._namespaces.get(namespace, ()))]
         else:
@@ -191,11 +205,22 @@ class Informer:
         found = (self.get(name, namespace=where) for where, name in keys)
         return [obj for obj in found if obj is not None]
 
+    def unknown(self, *, namespace: str = "") -> Sequence[UndecodableObject]:
+        """Return the errors of objects without a last state, whose stored value cannot be decoded."""
+        if not self._undecodable:
+            return ()
+        known = self._raw if self.retains_objects else self._metadata
+        return [
+            error
+            for key, error in self._undecodable.items()
+            if key not in known and (not namespace or key[0] == namespace)
+        ]
+
     def __len__(self) -> int:
         return len(self._metadata)
 
     def __contains__(self, key: Key) -> bool:
-        return key in self._metadata
+        return key in self._metadata or key in self._undecodable
 
     # Handlers
 
@@ -270,7 +295,7 @@ class Informer:
         while True:
             store = self.store
             try:
-                page = await store.storage.list(store.prefix)
+                page, errors = await store.storage.list_stored(store.prefix)
                 break
             except StorageError as error:
                 logger.warning(
@@ -278,16 +303,24 @@ class Informer:
                     extra={"resource": str(store.resource.group_resource), "error": str(error)},
                 )
                 await asyncio.sleep(_RETRY)
-        self._replace(page.items, page.revision, resync)
+        self._replace(page.items, page.revision, resync, {error.key: error for error in errors})
         self._listing = None
 
-    def _replace(self, items: Sequence[KeyValue], revision: int, resync: bool) -> None:
+    def _replace(
+        self, items: Sequence[KeyValue], revision: int, resync: bool, errors: Mapping[str, UndecodableObject]
+    ) -> None:
         """Take a listed state; changes up to its revision are included in it."""
         store = self.store
         joining, self._joining = self._joining, []
         listed = set()
         for item in items:
             key = self._key(item.key)
+            if item.key in errors:
+                listed.add(key)
+                self._keep(key, errors[item.key])
+                if joining and (last := self._metadata.get(key)) is not None:
+                    self._call(joining, self._existing(key, last, self._raw.get(key, b"")))
+                continue
             known = self._metadata.get(key)
             if known is None or known.revision != item.mod_revision:
                 self._put(key, item.value, item.mod_revision, old=None, initial=True)
@@ -304,7 +337,7 @@ class Informer:
             if joining and (metadata := self._metadata.get(key)) is not None:
                 self._call(joining, self._existing(key, metadata, item.value))
         self._handlers += joining
-        for key in [key for key in self._metadata if key not in listed]:
+        for key in [key for key in (*self._metadata, *self._undecodable) if key not in listed]:
             self._delete(key, revision, old=None)
         self.synced = True
         self._listed_revision = revision
@@ -343,27 +376,17 @@ class Informer:
         old = event.previous.value if event.previous is not None else None
         if event.value is None:
             self._delete(key, event.revision, old=old)
+        elif isinstance(change.error, UndecodableObject):
+            self._keep(key, change.error)
         else:
             self._put(key, event.value, event.revision, old=old)
 
     def _put(
         self, key: Key, value: bytes, revision: int, *, old: bytes | None, initial: bool = False
     ) -> None:
-        try:
-            metadata = metadata_of(value, revision)
-        except msgspec.DecodeError as error:
-            resource = self.store.resource
-            self._informers.count_undecodable(resource)
-            logger.error(
-                "stored object cannot be decoded; treating it as deleted",
-                extra={
-                    "resource": str(resource.group_resource),
-                    "object": "/".join(key),
-                    "error": str(error),
-                },
-            )
-            self._delete(key, revision, old=None)
-            return
+        metadata = metadata_of(value, revision)
+        if self._undecodable.pop(key, None) is not None:
+            old = None
         known = self._metadata.get(key)
         if known is None:
             key = (intern(key[0]), metadata.name if metadata.name == key[1] else key[1])
@@ -375,12 +398,31 @@ class Informer:
             ResourceEvent(self.store.resource, key, metadata, known, new=value, old=old, initial=initial)
         )
 
+    def _keep(self, key: Key, error: UndecodableObject) -> None:
+        """Keep the last state of an object whose stored value cannot be decoded."""
+        if self._undecodable.get(key) is error:
+            return
+        self._undecodable[key] = error
+        self.generation += 1
+        resource = self.store.resource
+        self._informers.count_undecodable(resource)
+        has_state = key in (self._raw if self.retains_objects else self._metadata)
+        logger.error(
+            "stored object cannot be decoded; its last state stays in use"
+            if has_state
+            else "stored object cannot be decoded and has no last state",
+            extra={"resource": str(resource.group_resource), "object": "/".join(key)},
+        )
+
     def _retain(self, key: Key, value: bytes) -> None:
         self._raw[key] = value
         self._objects.pop(key, None)
         self._namespaces.setdefault(key[0], {})[key[1]] = None
 
     def _delete(self, key: Key, revision: int, *, old: bytes | None) -> None:
+        if self._undecodable.pop(key, None) is not None:
+            self.generation += 1
+            old = None
         known = self._metadata.pop(key, None)
         old = self._raw.pop(key, old)
         self._objects.pop(key, None)

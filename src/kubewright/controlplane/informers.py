@@ -17,8 +17,9 @@ Consistency:
   during the interruption, is not among the differences. Until all have done so `synced` is false, and so is
   the server's readiness. `wait_until_current` is for consumers that must not decide on the state before the
   interruption.
-- A stored value that cannot be decoded counts as deleted. It is logged and counted, and so is an exception in
-  a handler; neither affects other objects or other handlers.
+- An object whose stored value cannot be decoded exists: its last state stays, without an event, and reads
+  raise an error if there is none. It is logged and counted, and so is an exception in a handler; neither
+  affects other objects or other handlers.
 
 Objects returned by an informer are shared: do not change them.
 """
@@ -32,6 +33,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import Counter
 
 from kubewright.api.errors import ServiceUnavailable
+from kubewright.apiserver.stored_objects import UndecodableObject
 
 from .informer import Handler, Informer, Key, Needs, Object, ResourceEvent, decode_object
 
@@ -162,6 +164,11 @@ class Informers:
             return []
         page = await store.storage.list(store.range(namespace))
         return [decode_object(item.value, item.mod_revision) for item in page.items]
+
+    def unknown(self, group: str, plural: str) -> Sequence[UndecodableObject]:
+        """Return the errors of the objects of a resource that cannot be decoded and have no last state."""
+        found = self._informers.get((group, plural))
+        return found.unknown() if found is not None else ()
 
     # Consistency
 

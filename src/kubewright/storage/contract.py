@@ -188,6 +188,9 @@ class Storage(ABC):
     rewrites: bool = False
     """Whether another value can be stored than the one that was written."""
 
+    decrypts: bool = False
+    """Whether values are decrypted; one that cannot be decrypted is returned as it is stored."""
+
     is_shared: bool = False
     """Whether several API servers can use the same state at the same time."""
 

@@ -11,6 +11,7 @@ from tests.controlplane.path_client import PathClient
 
 from kubewright.apiserver import AlwaysAllow, APIServer, HTTPRequest, Resource, Version
 from kubewright.apiserver.authentication.user import SYSTEM
+from kubewright.apiserver.stored_objects import UndecodableObject
 from kubewright.controlplane.informers import Informers, ResourceEvent
 from kubewright.storage import MemoryStorage
 
@@ -124,31 +125,77 @@ async def test_a_lost_watch_reports_every_object(
     assert sorted(metadata) == expected
 
 
-async def test_an_undecodable_object_is_isolated(
+async def test_an_undecodable_object_keeps_its_last_state(
     server: APIServer, informers: Informers, client: PathClient
 ) -> None:
-    seen: list[str] = []
-    informers.add_handler("", "things", lambda event: seen.append(event.name))
+    seen: list[tuple[str, str]] = []
+    informers.add_handler("", "things", lambda event: seen.append((event.type, event.name)))
     await client.create(THINGS, thing("first"))
-    query = "watch=1&labelSelector=!none"
-    watch = (await server.handle(HTTPRequest("GET", THINGS, query=query, user=SYSTEM))).stream
-    assert watch is not None
+    await informers.catch_up()
     store = server.store("", "things")
     assert store is not None
-    await server.storage.create(store.key("ns", "damaged"), b"\xff not JSON")
+    key = store.key("ns", "first")
+    item = await server.storage.get(key)
+    assert item is not None
+    await server.storage.update(key, b"\xff not JSON", expected=item.mod_revision)
     await client.create(THINGS, thing("second"))
     await informers.catch_up()
-    assert seen == ["first", "second"]
-    assert await informers.get("", "things", "damaged", namespace="ns") is None
-    received = b""
-    async with asyncio.timeout(60):
-        while b'"second"' not in received:
-            received += await anext(watch)
-    assert b'"ERROR"' not in received
-    await watch.aclose()  # type: ignore[attr-defined]
+    assert seen == [("ADDED", "first"), ("ADDED", "second")]
+    informer = await informers.informer("", "things")
+    assert informer is not None
+    last = informer.get("first", namespace="ns")
+    assert last is not None
+    assert last["metadata"]["resourceVersion"] == str(item.mod_revision)
+    assert len(informer.list(namespace="ns")) == 2
+    assert not informer.unknown()
+    # A handler that is added now, and one after a list, receive the last state.
+    later: list[tuple[str, str]] = []
+    informers.add_handler("", "things", lambda event: later.append((event.type, event.name)))
+    assert later == [("ADDED", "first"), ("ADDED", "second")]
+    informer.relist()
+    await informer.wait_for_sync()
+    assert ("DELETED", "first") not in seen
+    assert informer.get("first", namespace="ns") is last
     metrics = await server.handle(HTTPRequest("GET", "/metrics", user=SYSTEM))
     assert b'kubewright_informer_undecodable_objects_total{group="",resource="things"} 1.0' in metrics.body
     assert informers.synced
+    damaged = await server.storage.get(key)
+    assert damaged is not None
+    await server.storage.delete(key, expected=damaged.mod_revision)
+    await informers.catch_up()
+    assert seen[-1] == later[-1] == ("DELETED", "first")
+    assert informer.get("first", namespace="ns") is None
+
+
+async def test_an_undecodable_object_without_a_last_state_is_not_missing(
+    server: APIServer, informers: Informers, client: PathClient
+) -> None:
+    store = server.store("", "things")
+    assert store is not None
+    key = store.key("ns", "damaged")
+    await server.storage.create(key, b"\xff not JSON")
+    await client.create(THINGS, thing("sound"))
+    informer = await informers.informer("", "things")
+    assert informer is not None
+    assert informer.get("sound", namespace="ns") is not None
+    assert ("ns", "damaged") in informer
+    with pytest.raises(UndecodableObject, match=key):
+        informer.get("damaged", namespace="ns")
+    for namespace in ("ns", ""):
+        with pytest.raises(UndecodableObject, match=key):
+            informer.list(namespace=namespace)
+    assert informer.list(namespace="other") == []
+    seen: list[str] = []
+    informers.add_handler("", "things", lambda event: seen.append(event.name))
+    assert seen == ["sound"]
+    before = informer.generation
+    damaged = await server.storage.get(key)
+    assert damaged is not None
+    await server.storage.delete(key, expected=damaged.mod_revision)
+    await informers.catch_up()
+    assert seen == ["sound"]
+    assert informer.generation > before
+    assert [each["metadata"]["name"] for each in informer.list()] == ["sound"]
 
 
 async def test_a_failing_handler_is_isolated(

@@ -8,10 +8,12 @@ import ssl
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from bench._ports import unused_port
 from tests.controlplane.path_client import PathClient
 
+from kubewright.api.errors import StoreReadError
 from kubewright.api.times import parse_time
 from kubewright.apiserver import HTTPRequest
 from kubewright.apiserver.authentication.user import SYSTEM
@@ -110,7 +112,9 @@ async def test_a_start_with_undecodable_objects_succeeds(tmp_path: Path) -> None
     async with ControlPlane(store=store, port=None) as plane:
         client = PathClient(plane.server, SYSTEM)
         await plane.wait_until_idle()
-        found = await client.get("/api/v1/namespaces/default/configmaps?labelSelector=!x")
-        assert [each["metadata"]["name"] for each in found["items"]] == ["kube-root-ca.crt"]
+        found = await client.get("/api/v1/namespaces/kube-system/configmaps?labelSelector=!x")
+        assert "kube-root-ca.crt" in [each["metadata"]["name"] for each in found["items"]]
+        with pytest.raises(StoreReadError, match="/registry/configmaps/default/damaged"):
+            await client.get("/api/v1/namespaces/default/configmaps?labelSelector=!x")
         ready = await plane.server.handle(HTTPRequest("GET", "/readyz", user=SYSTEM))
         assert ready.status == 200

@@ -14,6 +14,7 @@ from typing import Protocol
 from kubewright.api.errors import Unauthorized
 from kubewright.apiserver.authentication.user import AUTHENTICATED, User, anonymous
 from kubewright.apiserver.http.messages import HTTPRequest
+from kubewright.apiserver.stored_objects import UndecodableObject
 
 from .tokens import bearer_token
 
@@ -82,6 +83,10 @@ class AuthenticatorChain:
                 user = await authenticator.authenticate(request)
             except Unauthorized as error:
                 failure = error
+                continue
+            except UndecodableObject:
+                # The token or account cannot be read; the response does not name it.
+                failure = Unauthorized("Unauthorized")
                 continue
             if user is not None:
                 return user.with_group(AUTHENTICATED)

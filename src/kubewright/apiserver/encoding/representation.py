@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from kubewright.api.errors import APIError, InternalError
+from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupVersion
 from kubewright.apiserver.conversion import NoConversion
 from kubewright.apiserver.http.messages import GeneratedPieces, Pieces
 from kubewright.apiserver.object_schema import prune, upgrade_stored
+from kubewright.apiserver.stored_objects import UndecodableObject
 from kubewright.storage.contract import KeyValue
 
 from . import tables
@@ -82,10 +83,6 @@ _REVISION = b'"resourceVersion":"%d",'
 _END_OF_LIST = b"]}\n"
 
 
-class UndecodableObject(InternalError):
-    """A stored value is not an object of its resource. Lists and watches omit such objects."""
-
-
 class StorageCodec:
     """Encodes the objects of one resource for storage."""
 
@@ -108,9 +105,10 @@ class StorageCodec:
         try:
             obj: Object = _decode(value)
             obj["metadata"]["resourceVersion"] = str(revision)
-        except (msgspec.DecodeError, LookupError, TypeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError, TypeError) as error:
+            place = f"/registry{self.resource.storage_prefix}/"
             raise UndecodableObject(
-                f"Internal error occurred: stored object cannot be decoded: {error}"
+                place, revision, f"object not decodable revision={revision}: {error}"
             ) from None
         return obj
 

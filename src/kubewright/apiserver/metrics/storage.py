@@ -189,9 +189,10 @@ class StorageMetrics(Collector):
             "apiserver_terminated_watchers", "Watches ended because they did not read.", labels=resource
         )
         undecodable = CounterMetricFamily(
-            "apiserver_storage_decode_errors",
-            "Stored objects that lists and watches omitted because they could not be decoded.",
-            labels=resource,
+            "apiserver_storage_decode_errors", "Stored values that could not be decoded.", labels=resource
+        )
+        present = GaugeMetricFamily(
+            "kubewright_undecodable_objects", "Stored objects that cannot be decoded now.", labels=resource
         )
         for store in self._stores:
             labels = (store.resource.group, store.resource.plural)
@@ -205,11 +206,13 @@ class StorageMetrics(Collector):
             fetched.add_metric(labels, store.storage.fetched)
             received.add_metric(labels, store.watch_cache.received)
             terminated.add_metric(labels, store.watch_cache.dropped)
-            if store.undecodable or store.watch_cache.undecodable:
-                undecodable.add_metric(labels, store.undecodable + store.watch_cache.undecodable)
+            if store.objects.errors:
+                undecodable.add_metric(labels, store.objects.errors)
+                present.add_metric(labels, len(store.objects.undecodable))
             for version, count in store.watch_cache.sent.items():
                 sent.add_metric((labels[0], version, labels[1]), count)
-        yield from (durations, requests, failures, lists, fetched, received, sent, terminated, undecodable)
+        yield from (durations, requests, failures, lists, fetched, received, sent, terminated)
+        yield from (undecodable, present)
         about = "Objects in storage; -1 if they could not be counted."
         objects = GaugeMetricFamily("apiserver_resource_objects", about, labels=resource)
         older = GaugeMetricFamily("apiserver_storage_objects", about, labels=("resource",))

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 from kubewright.api.errors import Expired
-from kubewright.apiserver.encoding.representation import UndecodableObject
 from kubewright.apiserver.watch.watcher import Watcher
 from kubewright.storage.contract import Compacted, KeyValue, Page
 
@@ -106,9 +105,5 @@ class InitialEvents:
             spliced = [representation.splice(item.value, item.mod_revision) for item in batch]
             if None not in spliced:
                 return [b'{"type":"ADDED","object":%b}\n' % each for each in spliced if each is not None]
-        try:
-            objects = await representation.objects_async([(item.value, item.mod_revision) for item in batch])
-        except UndecodableObject:
-            batch = self._scope.store.decodable(batch)
-            objects = await representation.objects_async([(item.value, item.mod_revision) for item in batch])
+        objects = await representation.objects_async([(item.value, item.mod_revision) for item in batch])
         return [watcher.encode_object("ADDED", obj) for obj in objects]

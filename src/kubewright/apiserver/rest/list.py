@@ -13,8 +13,8 @@ import msgspec
 from kubewright.api.errors import BadRequest, Expired, NotAcceptable, too_large_resource_version
 from kubewright.apiserver.encoding.list_writers import list_writer
 from kubewright.apiserver.encoding.negotiation import ResponseFormat, encode, respond
-from kubewright.apiserver.encoding.representation import Representation, UndecodableObject, in_slices
-from kubewright.apiserver.http.messages import GeneratedPieces, HTTPRequest, HTTPResponse, Pieces
+from kubewright.apiserver.encoding.representation import Representation, in_slices
+from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.http.request_info import RequestInfo
 from kubewright.apiserver.slices import run_in_slices
 from kubewright.storage.contract import Compacted, FutureRevision, KeyValue, Page
@@ -81,20 +81,11 @@ class ListHandler:
         """Return the response with a list of stored objects; other tasks run while many are encoded."""
         writer = list_writer(request, representation) if len(items) > 1 else None
         if writer is None:
-            return respond(request, response_format, await self._encode(representation, items, metadata))
+            return respond(request, response_format, await representation.many(items, metadata))
         for part in in_slices(items, writer.items_per_slice):
-            body = await self._encode(representation, part, metadata)
+            body = await representation.many(part, metadata)
             await run_in_slices(writer.add(body if isinstance(body, bytes) else b"".join(body)))
         return HTTPResponse(200, pieces=writer.finish(), content_type=writer.media)
-
-    async def _encode(
-        self, representation: Representation, items: Sequence[KeyValue], metadata: dict[str, Any]
-    ) -> bytes | Pieces | GeneratedPieces:
-        """Encode a list as compact JSON, without objects that cannot be decoded."""
-        try:
-            return await representation.many(items, metadata)
-        except UndecodableObject:
-            return await representation.many(self._scope.store.decodable(items), metadata)
 
     async def read_page(self, request: HTTPRequest, info: RequestInfo) -> tuple[Page, ListOptions]:
         """Read the stored objects that a collection request selects."""

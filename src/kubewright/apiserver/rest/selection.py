@@ -15,7 +15,6 @@ from kubewright.api.field_selectors import FieldSelector
 from kubewright.api.go_format import format_value
 from kubewright.api.label_selectors import Selector
 from kubewright.apiserver.conversion import NoConversion
-from kubewright.apiserver.encoding.representation import UndecodableObject
 
 if TYPE_CHECKING:
     from kubewright.apiserver.objects import Object
@@ -53,12 +52,7 @@ class SelectableObject:
     def metadata(self) -> _Metadata:
         """Name, namespace and labels."""
         if self._metadata is None:
-            try:
-                self._metadata = _header(self.value).metadata
-            except msgspec.DecodeError as error:
-                raise UndecodableObject(
-                    f"Internal error occurred: stored object cannot be decoded: {error}"
-                ) from None
+            self._metadata = _header(self.value).metadata
         return self._metadata
 
     @property

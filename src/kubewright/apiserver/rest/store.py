@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import not_found
 from kubewright.apiserver.encoding.negotiation import PLAIN, ResponseFormat
-from kubewright.apiserver.encoding.representation import Representation, StorageCodec, UndecodableObject
-from kubewright.apiserver.metrics.storage import InstrumentedStorage
+from kubewright.apiserver.encoding.representation import Representation, StorageCodec
 from kubewright.apiserver.object_schema import upgrade_stored
 from kubewright.apiserver.slices import LONG_OBJECT, run_in_worker
+from kubewright.apiserver.stored_objects import StoredObjects
 from kubewright.apiserver.strategy import Strategy
 from kubewright.apiserver.watch.cache import WatchCache
 from kubewright.patch import FieldManager
 from kubewright.storage.contract import KeyValue, Page
 
+from .checked_storage import CheckedStorage
 from .create import Creator
 from .delete import Deleter
 from .field_managers import make_field_manager, run_with_conversions
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
     from kubewright.apiserver.strategy import Operation
 
-
-logger = logging.getLogger("kubewright.apiserver")
 
 _SCAN_SLICE = 500
 """Objects that a selector is evaluated on before other tasks of the event loop run."""
@@ -54,7 +52,17 @@ class ResourceStore:
         self.prefix = f"{server.prefix}{resource.storage_prefix}/"
         self.backend = resource.backend(resource, server.storage, self.prefix) if resource.backend else None
         """The storage of the resource, if it is not that of the server."""
-        self.storage = InstrumentedStorage(self.backend or server.storage)
+        self.objects = StoredObjects(
+            server.dispatcher,
+            resource.group_resource,
+            resource.kind,
+            self.prefix,
+            encrypted=server.storage.decrypts,
+        )
+        # The objects of a backend are encoded by this process, and its revisions are not those of storage.
+        self.storage = CheckedStorage(
+            self.backend or server.storage, self.objects, self.prefix, checked=self.backend is None
+        )
         self.watch_cache = WatchCache(
             server.dispatcher,
             resource.group_resource,
@@ -62,14 +70,14 @@ class ResourceStore:
             namespaced=resource.namespaced,
             bookmark_interval=server.bookmark_interval,
         )
+        if self.backend is None:
+            self.watch_cache.objects = self.objects
         self.watch_cache.on_count = server.metrics.watch_counter(resource)
         self.creator = Creator(self)
         self.updater = Updater(self)
         self.deleter = Deleter(self)
         self.written = 0
         """The revision of the last write through this store; the watch cache receives its event later."""
-        self.undecodable = 0
-        """How often a list omitted an object that cannot be decoded."""
         self._representations: dict[tuple[str, ResponseFormat, str], Representation] = {}
         self._field_managers: dict[tuple[str, str], FieldManager] = {}
 
@@ -176,34 +184,16 @@ class ResourceStore:
     async def list_objects(
         self, version: Version, namespace: str = "", *, selection: Selection | None = None
     ) -> tuple[list[Object], int]:
-        """Return all objects of one or all namespaces, and the revision they were read at."""
+        """Return all objects of one or all namespaces, and the revision they were read at.
+
+        Raises `UndecodableObjects`, as `storage.list` does.
+        """
         page = await self.storage.list(self.range(namespace))
         items = page.items
         if selection is not None:
             items = await self.select(items, selection)
-        representation = self.representation(version)
-        try:
-            pairs = [(item.value, item.mod_revision) for item in items]
-            return await representation.objects_async(pairs), page.revision
-        except UndecodableObject:
-            pairs = [(item.value, item.mod_revision) for item in self.decodable(items)]
-            return await representation.objects_async(pairs), page.revision
-
-    def decodable(self, items: Iterable[KeyValue]) -> list[KeyValue]:
-        """Return the items without those that cannot be decoded, which are logged and counted."""
-        found = []
-        for item in items:
-            try:
-                self.codec.unpack(item.value, item.mod_revision)
-            except UndecodableObject as error:
-                self.undecodable += 1
-                logger.error(
-                    "stored object cannot be decoded; omitting it",
-                    extra={"key": item.key, "revision": item.mod_revision, "error": str(error)},
-                )
-            else:
-                found.append(item)
-        return found
+        pairs = [(item.value, item.mod_revision) for item in items]
+        return await self.representation(version).objects_async(pairs), page.revision
 
     async def select(self, items: list[KeyValue], selection: Selection) -> list[KeyValue]:
         """Return the selected items; other tasks run while many are scanned."""
@@ -217,11 +207,7 @@ class ResourceStore:
                 )
                 found += [item for item, matches in zip(part, converted, strict=True) if matches]
                 continue
-            try:
-                found += [item for item in part if selection.matches(selection.selectable(item.value))]
-            except UndecodableObject:
-                part = self.decodable(part)
-                found += [item for item in part if selection.matches(selection.selectable(item.value))]
+            found += [item for item in part if selection.matches(selection.selectable(item.value))]
             if at:
                 await asyncio.sleep(0)
         return found

@@ -15,6 +15,7 @@ from kubewright.apiserver.authentication.tokens import websocket_protocols
 from kubewright.apiserver.encoding.negotiation import JSON, PROTOBUF, YAML
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, WebSocket
 from kubewright.apiserver.http.request_info import RequestInfo
+from kubewright.apiserver.stored_objects import UndecodableObjects
 from kubewright.apiserver.watch.watcher import Watcher
 
 from .initial_events import InitialEvents
@@ -68,13 +69,21 @@ class WatchHandler:
             else:
                 self._start_at(watcher, wanted)
                 self._keep_seats(request, watcher)
-        except Expired as error:
+        except (Expired, UndecodableObjects) as error:
             watcher.fail(error)
         return _stream(request, watcher, response_format.media)
 
     def _start_at(self, watcher: Watcher, wanted: int) -> None:
-        """Start after a resource version, or with the next change; raises `Expired`."""
-        cache = self._scope.store.watch_cache
+        """Start after a resource version, or with the next change.
+
+        Raises `Expired`, and `UndecodableObjects` for objects whose events the client has not received.
+        """
+        store = self._scope.store
+        cache = store.watch_cache
+        namespace, name = watcher.scope
+        store.objects.raise_for(
+            [error for error in store.objects.in_range(store.range(namespace)) if _is_named(error.key, name)]
+        )
         if wanted:
             cache.check_window(wanted)
         else:
@@ -123,6 +132,10 @@ class WatchHandler:
             raise
         self._keep_seats(request, watcher)
         watcher.release()
+
+
+def _is_named(key: str, name: str) -> bool:
+    return not name or key.rpartition("/")[2] == name
 
 
 def _stream(request: HTTPRequest, watcher: Watcher, media: str) -> HTTPResponse:

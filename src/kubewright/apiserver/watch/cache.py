@@ -20,6 +20,7 @@ from .event import WatchCacheEvent
 
 if TYPE_CHECKING:
     from kubewright.api.gvk import GroupResource
+    from kubewright.apiserver.stored_objects import StoredObjects
 
     from .dispatcher import EventDispatcher
     from .watcher import Watcher
@@ -63,8 +64,10 @@ class WatchCache:
         """Watches terminated because the client did not read."""
         self.active = 0
         self.on_count: Callable[[int], object] | None = None
-        self.undecodable = 0
-        """Events that a watch skipped because the stored value cannot be decoded."""
+        self.objects: StoredObjects | None = None
+        """Checks the values of events."""
+        self.skipped = 0
+        """Events that could not be encoded for a watch."""
         self._window: deque[WatchCacheEvent] = deque()
         self._window_bytes = 0
         self._watchers: dict[tuple[str, str], dict[Watcher, None]] = {}
@@ -80,12 +83,16 @@ class WatchCache:
         self._window.clear()
         self._window_bytes = 0
         self.oldest = revision
+        if self.objects is not None:
+            self.objects.reset(revision)
 
     def add_event(self, event: StorageEvent) -> None:
         """Add an event to the window and queue it for matching watchers."""
         rest = event.key[len(self.prefix) :]
         namespace, _, name = rest.rpartition("/") if self.namespaced else ("", "", rest)
         change = WatchCacheEvent(event, namespace, name, self.dispatcher.clock())
+        if self.objects is not None:
+            change.error = self.objects.check_event(event)
         self.received += 1
         self._append(change)
         for observer in self.dispatcher.listeners:
@@ -113,7 +120,10 @@ class WatchCache:
         for event in events:
             rest = event.key[len(self.prefix) :]
             namespace, _, name = rest.rpartition("/") if self.namespaced else ("", "", rest)
-            self._append(WatchCacheEvent(event, namespace, name, self.dispatcher.clock()))
+            change = WatchCacheEvent(event, namespace, name, self.dispatcher.clock())
+            if self.objects is not None:
+                change.error = self.objects.check_event(event)
+            self._append(change)
 
     def _append(self, change: WatchCacheEvent) -> None:
         window = self._window
@@ -130,11 +140,11 @@ class WatchCache:
             self.oldest = first.event.revision
 
     def skip(self, change: WatchCacheEvent) -> None:
-        """Leave out a change whose value cannot be decoded, and go on with the next."""
-        self.undecodable += 1
-        if self.undecodable in (1, 10, 100) or self.undecodable % 1000 == 0:
+        """Leave out a change that cannot be encoded, and go on with the next."""
+        self.skipped += 1
+        if self.skipped in (1, 10, 100) or self.skipped % 1000 == 0:
             logger.exception(
-                "stored object cannot be decoded; skipping its event",
+                "event cannot be encoded; skipping it",
                 extra={"key": change.event.key, "revision": change.event.revision},
             )
 

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from kubewright.apiserver.encoding.representation import Representation
+from kubewright.apiserver.stored_objects import UndecodableObject
 from kubewright.storage.contract import StorageEvent
 
 if TYPE_CHECKING:
+    from kubewright.api.errors import APIError
     from kubewright.apiserver.rest.selection import Selection
 
 
 class WatchCacheEvent:
     """One event, with its encoded forms and selectable fields."""
 
-    __slots__ = ("_new", "_old", "at", "encoded", "event", "name", "namespace", "type")
+    __slots__ = ("_new", "_old", "at", "encoded", "error", "event", "name", "namespace", "type")
 
     def __init__(self, event: StorageEvent, namespace: str, name: str, at: float) -> None:
         self.event = event
         self.at = at
+        self.error: APIError | None = None
+        """Set if the value, of a deletion the last one, cannot be decoded."""
         self.namespace = namespace
         self.name = name
         if event.type == "delete":
@@ -51,7 +57,10 @@ class WatchCacheEvent:
         if event.previous is not None:
             if self._old is None:
                 self._old = selection.selectable(event.previous.value)
-            before = selection.matches(self._old)
+            try:
+                before = selection.matches(self._old)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                before = False  # watches have ended with the event of the previous value
         if now:
             return "MODIFIED" if before else "ADDED"
         return "DELETED" if before else ""
@@ -64,10 +73,13 @@ class WatchCacheEvent:
             event.value is not None
             and (await representation.select([(event.value, event.revision)], selection))[0]
         )
-        before = (
-            previous is not None
-            and (await representation.select([(previous.value, previous.mod_revision)], selection))[0]
-        )
+        try:
+            before = (
+                previous is not None
+                and (await representation.select([(previous.value, previous.mod_revision)], selection))[0]
+            )
+        except UndecodableObject:
+            before = False
         if now:
             return "MODIFIED" if before else "ADDED"
         return "DELETED" if before else ""

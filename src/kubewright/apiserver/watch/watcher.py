@@ -101,6 +101,10 @@ class Watcher(AsyncIterator[bytes]):
             return
         if change.event.revision <= self.after or self._closed:
             return
+        if change.error is not None:
+            # Whether a selection includes the object is not known.
+            self.fail(change.error)
+            return
         selection = self.selection
         if selection is not None and selection.converts:
             self.cache.convert_later(self, change, "")

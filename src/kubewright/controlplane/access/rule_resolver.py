@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.authorization import AuthorizationAttributes, AuthorizationResult, Decision
 from kubewright.apiserver.authorization.rbac import RBAC_GROUP, PolicyRule, path_matches
+from kubewright.apiserver.stored_objects import UndecodableObject
 
 if TYPE_CHECKING:
     from kubewright.controlplane.informers import Informer, Informers, Key, ResourceEvent
@@ -129,7 +130,11 @@ class RuleResolver:
             for name in sorted(matched):
                 binding, subject = matched[name]
                 reference = binding.get("roleRef") or {}
-                role = self._role(reference, where)
+                try:
+                    role = self._role(reference, where)
+                except UndecodableObject as error:
+                    errors.append(error.message)  # it grants nothing
+                    continue
                 if role is None:
                     kind = str(reference.get("kind", "")).lower()
                     errors.append(f'{kind}.{RBAC_GROUP} "{reference.get("name", "")}" not found')

@@ -16,6 +16,7 @@ from kubewright.api.errors import invalid
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupKind
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.stored_objects import UndecodableObjects
 from kubewright.controlplane.informers import Informers
 
 from .pod_security_checks import evaluate
@@ -113,7 +114,10 @@ class PodSecurity(AdmissionPlugin):
             return []
         version = store.resource.version(store.resource.storage_version)
         assert version is not None
-        found, _ = await store.list_objects(version, namespace)
+        try:
+            found, _ = await store.list_objects(version, namespace)
+        except UndecodableObjects:
+            return ["failed to list pods while checking new PodSecurity enforce level"]
         guilty: dict[str, list[str]] = {}
         for pod in found:
             violations = evaluate(*policy, pod, details=False)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 NAMESPACES = GroupResource("", "namespaces")
+DEFINITIONS = GroupResource("apiextensions.k8s.io", "customresourcedefinitions")
 FINALIZER = "kubernetes"
 AGGREGATED_RECHECK_SECONDS = 5.0
 """When a namespace with objects of extension API servers is reconciled again, if they cannot be watched."""
@@ -114,6 +115,7 @@ class NamespaceController(Component):
     ) -> None:
         self.server = server
         self.aggregated = aggregated
+        self._informers = informers
         self.client = LoopbackClient(server, controller_user("namespace-controller"))
         self._terminating: set[str] = set()
         controller = new_controller("namespace-controller", self._reconcile, workers=4)
@@ -189,6 +191,7 @@ class NamespaceController(Component):
         for store in list(self.server.stores):
             if store is not pods and store.resource.namespaced and "delete" in store.resource.verbs:
                 await self._delete_resource(store, namespace, remaining)
+        remaining.discovery += [error.message for error in self._informers.unknown(*DEFINITIONS)]
         if self.aggregated is not None:
             remaining.discovery += [
                 f"{each}: stale GroupVersion discovery: {each}" for each in self.aggregated.unavailable()
@@ -217,14 +220,18 @@ class NamespaceController(Component):
     async def _delete_resource(
         self, store: ResourceStore, namespace: str, remaining: RemainingContent
     ) -> None:
-        found = await self._stored_objects(store, namespace)
-        if not found:
-            return
         try:
-            await self._delete_objects(store.resource, namespace, [each.name for each in found])
+            found = await self._stored_objects(store, namespace)
+            if not found:
+                return
+            try:
+                await self._delete_objects(store.resource, namespace, [each.name for each in found])
+            except APIError as error:
+                remaining.errors.append(error.message)
+            left = await self._stored_objects(store, namespace)
         except APIError as error:
-            remaining.errors.append(error.message)
-        left = await self._stored_objects(store, namespace)
+            remaining.errors.append(error.message)  # an object that cannot be decoded remains
+            return
         if left:
             remaining.add(store.resource, [each.finalizers or () for each in left])
 

@@ -114,12 +114,9 @@ class QuotaController(Component):
     ) -> list[Object]:
         found = known.get(store.prefix)
         if found is None:
+            # Fails if an object cannot be decoded: the usage of the last computation stays then.
             page = await store.storage.list(store.range(namespace))
-            try:
-                found = [_decode(item.value) for item in page.items]
-            except msgspec.DecodeError:
-                found = [_decode(item.value) for item in store.decodable(page.items)]
-            known[store.prefix] = found
+            found = known[store.prefix] = [_decode(item.value) for item in page.items]
         return found
 
     async def _write_status(self, quota: Object, hard: Object, used: usage.Amounts) -> None:

@@ -87,7 +87,11 @@ class CustomResourceDefinitions:
 
     async def start(self) -> None:
         """Serve every stored definition, and resume interrupted deletions."""
-        found, _ = await self.store.list_objects(self._version)
+        page, errors = await self.store.storage.list_stored(self.store.prefix)
+        undecodable = {error.key for error in errors}
+        found = [
+            await self.store.load(item, self._version) for item in page.items if item.key not in undecodable
+        ]
         for crd in found:
             crd["metadata"].pop("managedFields", None)
             self._remember(crd)
@@ -106,7 +110,8 @@ class CustomResourceDefinitions:
     async def catch_up(self, group: str) -> None:
         """Serve every definition that is stored by now, before a request for `group` fails with 404.
 
-        A client that saw `Established` through another server can send its next request to this one.
+        A client that saw `Established` through another server can send its next request to this one. Raises
+        `UndecodableObject` if the resource may be that of a definition or APIService that cannot be decoded.
         """
         if "." not in group:
             return
@@ -117,6 +122,10 @@ class CustomResourceDefinitions:
                     await asyncio.wait(set(self._adopting))
         except TimeoutError:
             logger.warning("definitions have not caught up with storage", extra={"group": group})
+        for resource in ((GROUP, PLURAL), ("apiregistration.k8s.io", "apiservices")):
+            for error in self.informers.unknown(*resource):
+                if error.key.rpartition("/")[2].partition(".")[2] == group:
+                    raise error.copy()
 
     @property
     def has_synced(self) -> bool:

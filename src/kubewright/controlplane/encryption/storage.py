@@ -41,6 +41,8 @@ ResourceOf = Callable[[str], tuple[str, str] | None]
 class EncryptedStorage(Storage):
     """A storage whose values are encrypted in `inner` by the providers of `rules`."""
 
+    decrypts = True
+
     def __init__(self, inner: Storage, rules: EncryptionRules, resource_of: ResourceOf) -> None:
         self.inner = inner
         self.rules = rules

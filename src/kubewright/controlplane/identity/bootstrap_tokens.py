@@ -67,7 +67,7 @@ class BootstrapTokenAuthenticator:
         if store is None:
             return None
         item = await store.storage.get(store.key(_NAMESPACE, name))
-        if item is None or not store.decodable([item]):
+        if item is None:
             return None
         return store.codec.unpack(item.value, item.mod_revision)
 

@@ -163,15 +163,13 @@ class ServiceAllocator:
         addresses = self.server.store("networking.k8s.io", "ipaddresses")
         assert addresses is not None, "addresses of services are IPAddress objects"
         storage = self.server.storage
-        records = {item.key: item for item in (await storage.list(addresses.prefix)).items}
+        records = {item.key: item for item in (await addresses.storage.list(addresses.prefix)).items}
         records |= {item.key: item for item in (await storage.list(self._port_key(""))).items}
         # Services are read after the records, so that the service of every complete write is included.
         used: dict[str, str] = {}
-        for item in (await storage.list(self.services.prefix)).items:
-            try:
-                service = json.loads(item.value)
-            except ValueError:
-                continue
+        # A service that cannot be decoded keeps its records: the list fails.
+        for item in (await self.services.storage.list(self.services.prefix)).items:
+            service = json.loads(item.value)
             owner = item.key.removeprefix(self.services.prefix)
             held_addresses, held_ports = allocations(service)
             for address in held_addresses:
@@ -241,7 +239,7 @@ class ServiceAllocator:
         if holder != owner and age < _REUSE_DELAY_SECONDS:
             return False
         namespace, _, name = holder.partition("/")
-        service = await self.server.storage.get(self.services.key(namespace, name))
+        service = await self.services.storage.get(self.services.key(namespace, name))
         if service is None:
             return True
         spec = json.loads(service.value).get("spec") or {}
