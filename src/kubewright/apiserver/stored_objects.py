@@ -66,14 +66,14 @@ _decode = msgspec.json.Decoder(_Object).decode
 
 
 def decode_error(value: bytes, kind: str) -> str | None:
-    """Return why a stored value is not an object of a kind; `None` if it is one."""
+    """Return why a stored value is not an object of a kind (empty: of any); `None` if it is one."""
     try:
         found = _decode(value).kind
         if not value.isascii():
             value.decode()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return str(error)
-    return None if found == kind else f"the stored object has kind {found!r}"
+    return None if found == kind or not kind else f"the stored object has kind {found!r}"
 
 
 class UndecodableObject(InternalError):
@@ -152,6 +152,11 @@ class StoredObjects:
         """Events after this revision are received."""
         self._checked = 0
         """All values of this revision are checked; 0: none. Later values are checked with their event."""
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether all values of the resource are checked."""
+        return self._checked > 0
 
     def reset(self, revision: int) -> None:
         """Events up to `revision` were missed: check all values again."""
@@ -252,4 +257,4 @@ def _provider(value: bytes) -> str:
     return ":".join(part.decode("ascii", "backslashreplace") for part in named)
 
 
-__all__ = ["StoredObjects", "UndecodableObject", "UndecodableObjects", "decode_error"]
+__all__ = ["ENCRYPTED", "StoredObjects", "UndecodableObject", "UndecodableObjects", "decode_error"]

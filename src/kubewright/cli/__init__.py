@@ -39,6 +39,7 @@ COMMANDS: Final[dict[str, str]] = {
     "migrate-storage": "Store all objects of CRDs in their storage version.",
     "restore": "Restore a backup to a store.",
     "run": "Run an operator or an API server.",
+    "undecodable": "List stored objects that cannot be decoded, and delete them.",
     "undeploy": "Remove the operator from a cluster.",
     "upgrade": "Merge newer templates into the files of a project.",
     "uninstall": "Remove the CRDs of the project.",

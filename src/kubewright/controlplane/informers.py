@@ -167,8 +167,10 @@ class Informers:
 
     def unknown(self, group: str, plural: str) -> Sequence[UndecodableObject]:
         """Return the errors of the objects of a resource that cannot be decoded and have no last state."""
-        found = self._informers.get((group, plural))
-        return found.unknown() if found is not None else ()
+        found, store = self._informers.get((group, plural)), self.server.store(group, plural)
+        if found is not None and found.synced:
+            return found.unknown()
+        return list(store.objects.undecodable.values()) if store is not None else ()
 
     # Consistency
 

@@ -126,7 +126,7 @@ async def test_key_rotation_and_rewrite(tmp_path: Path) -> None:
     async with plane(keyed("aesgcm", ("key2", OTHER))) as cluster:
         assert (await cluster.client().get(core.Secret, "a", namespace="default")).data == {"k": b"v"}
     async with plane(keyed("aesgcm", ("key3", KEY))) as cluster:
-        with pytest.raises(APIError, match="cannot be decoded"):
+        with pytest.raises(APIError, match="data from the storage is not transformable"):
             await cluster.client().get(core.Secret, "a", namespace="default")
 
 

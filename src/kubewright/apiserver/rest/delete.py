@@ -11,8 +11,9 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 from kubewright.api.builtin_schemas import as_typed
-from kubewright.api.errors import MODIFIED, BadRequest, NotFound, conflict, not_found
-from kubewright.api.gvk import GroupResource, GroupVersionKind
+from kubewright.api.errors import MODIFIED, BadRequest, NotFound, conflict, invalid, not_found
+from kubewright.api.field_errors import FieldError
+from kubewright.api.gvk import GroupKind, GroupResource, GroupVersionKind
 from kubewright.api.times import format_time
 from kubewright.api.typed_codec import TypedDecodeError
 from kubewright.apiserver.encoding.negotiation import PROTOBUF, encode, respond
@@ -24,8 +25,9 @@ from kubewright.apiserver.strategy import Operation
 from kubewright.storage.contract import KeyValue, RevisionMismatch
 
 from .list import ListHandler
-from .options import DeletionOptions, parse_delete_options
+from .options import IGNORE_READ_ERROR, DeletionOptions, parse_delete_options
 from .scope import EndpointScope
+from .unsafe_delete import UnsafeDeleteHandler
 from .writer import UPDATE_ATTEMPTS, ObjectWriter, maybe_await
 
 ORPHAN = "orphan"
@@ -44,6 +46,8 @@ class DeleteHandler:
         scope = self._scope
         response_format = scope.negotiate(request)
         options = await read_delete_options(scope, request)
+        if options.ignore_read_error:
+            return await UnsafeDeleteHandler(scope).handle(request, info, response_format)
         op = scope.operation(request, info, "delete", options=options.to_object(), dry_run=options.dry_run)
         scope.resource.strategy.before_delete_request(op)
         obj, removed = await scope.store.deleter.delete(op, options)
@@ -75,6 +79,13 @@ class DeleteCollectionHandler:
         scope = self._scope
         response_format = scope.negotiate(request)
         options = await read_delete_options(scope, request)
+        if options.ignore_read_error:
+            why = "is not allowed with DELETECOLLECTION, try again after removing the option"
+            raise invalid(
+                GroupKind("meta.k8s.io", "DeleteOptions"),
+                "",
+                [FieldError.invalid(IGNORE_READ_ERROR, True, why)],
+            )
         scope.resource.strategy.before_delete_request(self._operation(request, info, options))
         page, _ = await self._lister.read_page(request, info)
         items = []

@@ -206,6 +206,9 @@ def dry_run_errors(dry_run: list[str]) -> list[FieldError]:
     return [fe.not_supported("dryRun", dry_run, ("All",))] if set(dry_run) - {"All"} else []
 
 
+IGNORE_READ_ERROR = "ignoreStoreReadErrorWithClusterBreakingPotential"
+
+
 class DeletionOptions(NamedTuple):
     """DeleteOptions of a request."""
 
@@ -215,6 +218,8 @@ class DeletionOptions(NamedTuple):
     propagation: str | None = None
     orphan_dependents: bool | None = None
     dry_run: bool = False
+    ignore_read_error: bool = False
+    """Whether an object that cannot be decoded is deleted."""
 
     def to_object(self) -> dict[str, Any]:
         """Return DeleteOptions for admission."""
@@ -238,17 +243,21 @@ def parse_delete_options(request: HTTPRequest, body: dict[str, Any] | None) -> D
     """Validate the options of a delete: those of the body if there is one, otherwise of the query."""
     grace: int | None
     if body is not None:
+        has_preconditions = body.get("preconditions") is not None
         preconditions = body.get("preconditions") or {}
         grace = body.get("gracePeriodSeconds")
         orphan, policy = body.get("orphanDependents"), body.get("propagationPolicy")
         dry_run = list(body.get("dryRun") or [])
         uid, version = preconditions.get("uid"), preconditions.get("resourceVersion")
+        ignore = bool(body.get(IGNORE_READ_ERROR))
     else:
         query = request.query
         grace = integer(query.get("gracePeriodSeconds")) if query.get("gracePeriodSeconds") else None
         orphan = is_watch_value(query.get("orphanDependents")) if query.get("orphanDependents") else None
         policy = query.get("propagationPolicy") if "propagationPolicy" in query else None
         dry_run, uid, version = query.all("dryRun"), None, None
+        has_preconditions = False
+        ignore = bool(query.get(IGNORE_READ_ERROR)) and is_watch_value(query.get(IGNORE_READ_ERROR))
     errors: list[FieldError] = []
     if policy is not None and orphan is not None:
         errors.append(
@@ -261,9 +270,22 @@ def parse_delete_options(request: HTTPRequest, body: dict[str, Any] | None) -> D
             fe.not_supported("propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil"))
         )
     errors += dry_run_errors(dry_run)
+    if ignore:
+        others = {
+            "dryRun": bool(dry_run),
+            "propagationPolicy": policy is not None,
+            "orphanDependents": orphan is not None,
+            "gracePeriodSeconds": grace is not None,
+            "preconditions": has_preconditions,
+        }
+        errors += [
+            fe.invalid(IGNORE_READ_ERROR, True, f"cannot be set together with .{name}")
+            for name, is_set in others.items()
+            if is_set
+        ]
     if errors:
         raise invalid(GroupKind(META, "DeleteOptions"), "", errors)
-    return DeletionOptions(grace, uid, version, policy, orphan, bool(dry_run))
+    return DeletionOptions(grace, uid, version, policy, orphan, bool(dry_run), ignore)
 
 
 def parse_version(text: str, wrap: str = "") -> int:

@@ -26,12 +26,13 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from kubewright.apiserver.encoding.protobuf_wire import ProtobufError
+from kubewright.apiserver.stored_objects import ENCRYPTED
 from kubewright.node.errors import RPCError
 from kubewright.node.messages import Message
 from kubewright.node.rpc import Channel, Method, Service
 from kubewright.storage.contract import StorageError
 
-from .providers import ENCRYPTED, DecryptionError, KeyNotLoaded, Provider, gcm_decrypt, gcm_encrypt
+from .providers import DecryptionError, KeyNotLoaded, Provider, gcm_decrypt, gcm_encrypt
 
 logger = logging.getLogger("kubewright.controlplane")
 

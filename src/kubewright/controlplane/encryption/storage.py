@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from kubewright.apiserver.server import STORAGE_PREFIX
+from kubewright.apiserver.stored_objects import ENCRYPTED
 from kubewright.controlplane.storage_keys import resource_finder
 from kubewright.storage.contract import (
     KeyExists,
@@ -28,7 +29,7 @@ from kubewright.storage.contract import (
 )
 
 from .config import EncryptionRules, load_encryption_config
-from .providers import ENCRYPTED, DecryptionError, KeyNotLoaded, ProviderChain
+from .providers import DecryptionError, KeyNotLoaded, ProviderChain
 
 logger = logging.getLogger("kubewright.controlplane")
 
