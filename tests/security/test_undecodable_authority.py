@@ -1,7 +1,8 @@
 """Objects that decide on requests, and whose stored value cannot be decoded: nothing is allowed without them.
 
-While a server runs, their last state stays in force. After a restart there is none: what depends on them is
-rejected, and `/readyz` names them. They are deleted with `ignoreStoreReadErrorWithClusterBreakingPotential`.
+While a server runs, their last state stays in force. After a restart their state is not known: what depends
+on them is rejected, and `/readyz` names them. They are deleted with
+`ignoreStoreReadErrorWithClusterBreakingPotential`.
 """
 
 from __future__ import annotations

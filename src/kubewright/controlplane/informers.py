@@ -18,7 +18,7 @@ Consistency:
   the server's readiness. `wait_until_current` is for consumers that must not decide on the state before the
   interruption.
 - An object whose stored value cannot be decoded exists: its last state stays, without an event, and reads
-  raise an error if there is none. It is logged and counted, and so is an exception in a handler; neither
+  raise an error without one. It is logged and counted, and so is an exception in a handler; neither
   affects other objects or other handlers.
 
 Objects returned by an informer are shared: do not change them.
