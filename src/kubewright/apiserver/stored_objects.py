@@ -158,6 +158,11 @@ class StoredObjects:
         """Whether all values of the resource are checked."""
         return self._checked > 0
 
+    @property
+    def can_check_all(self) -> bool:
+        """Whether not all values are checked, and a list of the resource would check them."""
+        return not self._checked and self._dispatcher.running
+
     def reset(self, revision: int) -> None:
         """Events up to `revision` were missed: check all values again."""
         self._since = revision

@@ -53,4 +53,7 @@ class CheckedStorage(InstrumentedStorage):
         if not self._is_checked:
             return page, []
         complete = prefix == self._prefix and start is None and not page.more
+        if not complete and self.shares_values and self._objects.can_check_all:
+            # Once, so that lists of a part are not checked each time. Other storages would send all values.
+            await self._objects.check_page(await self.storage.list(self._prefix), complete=True)
         return page, await self._objects.check_page(page, complete=complete)
