@@ -225,3 +225,32 @@ async def test_generate_name_prefixes_that_are_not_validated(cluster: Any) -> No
     event = {"involvedObject": {"kind": "Pod", "namespace": "ns", "name": "p"}}
     wrong = await cluster.rejected("/api/v1/namespaces/ns/events", "a/b", **event)
     assert wrong == {"metadata.name": "Invalid value: \"a/b\": may not contain '/'"}
+
+
+async def test_managed_fields_are_dropped_from_objects_that_are_too_large(cluster: Any) -> None:
+    """The names of 9,999 keys are in `data` and in `managedFields`; only once they can be stored."""
+    path = "/api/v1/namespaces/ns/configmaps"
+    data = {f"{number:05}".ljust(100, "x"): "" for number in range(9_999)}
+
+    def config_map(name: str, **data: str) -> dict[str, Any]:
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+    status, created = await cluster.call("POST", path, config_map("created", **data))
+    assert (status, "managedFields" in created["metadata"]) == (201, False)
+    for name in ("updated", "patched", "applied"):
+        _, small = await cluster.call("POST", path, config_map(name, a="b"))
+        assert "managedFields" in small["metadata"]
+    status, updated = await cluster.call("PUT", f"{path}/updated", config_map("updated", **data))
+    assert (status, "managedFields" in updated["metadata"]) == (200, False)
+    status, patched = await cluster.patch(f"{path}/patched", {"data": data})
+    assert (status, "managedFields" in patched["metadata"]) == (200, False)
+    for name in ("created", "updated", "patched"):
+        _, found = await cluster.call("GET", f"{path}/{name}")
+        assert (len(found["data"]) >= 9_999, "managedFields" in found["metadata"]) == (True, False)
+    status, error = await cluster.call(
+        "PATCH",
+        f"{path}/applied?fieldManager=m",
+        config_map("applied", **data),
+        type="application/apply-patch+yaml",
+    )
+    assert (status, error["message"]) == (500, "etcdserver: request is too large")

@@ -237,3 +237,40 @@ async def test_warnings_about_pods(cluster: Any) -> None:
     assert cluster.warnings == [
         'spec.containers[0].env[1]: hides previous definition of "A", which may be dropped when using apply'
     ]
+
+
+async def test_claim_statuses_of_a_pod_can_be_removed(cluster: Any) -> None:
+    """A node has access to the claims in the status of its pods."""
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "template"}]
+    container = {"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}
+    path = "/api/v1/namespaces/ns/pods"
+    statuses = [{"name": "gpu", "resourceClaimName": "claim"}]
+    for change in ("PUT", "merge", "strategic"):
+        spec = {"containers": [container], "resourceClaims": claims}
+        await cluster.create(path, change.lower(), spec=spec)
+        one = f"{path}/{change.lower()}/status"
+        status, pod = await cluster.patch(one, {"status": {"resourceClaimStatuses": statuses}})
+        assert (status, pod["status"]["resourceClaimStatuses"]) == (200, statuses)
+        if change == "PUT":
+            del pod["status"]["resourceClaimStatuses"]
+            status, pod = await cluster.call("PUT", one, pod)
+        elif change == "merge":
+            status, pod = await cluster.patch(one, {"status": {"resourceClaimStatuses": None}})
+        else:
+            removed = [{"name": "gpu", "$patch": "delete"}]
+            body = {"status": {"resourceClaimStatuses": removed}}
+            status, pod = await cluster.patch(one, body, type="application/strategic-merge-patch+json")
+        assert (status, pod["status"].get("resourceClaimStatuses") or []) == (200, [])
+
+
+async def test_observed_generations_of_a_pod_are_not_removed(cluster: Any) -> None:
+    await cluster.create(
+        "/api/v1/namespaces/ns/pods", "p", spec={"containers": [{"name": "c", "image": "i"}]}
+    )
+    condition = {"type": "Ready", "status": "False", "observedGeneration": 1}
+    status = {"observedGeneration": 1, "conditions": [condition]}
+    await cluster.patch("/api/v1/namespaces/ns/pods/p/status", {"status": status})
+    change = {"observedGeneration": None, "conditions": [{"type": "Ready", "status": "True"}]}
+    code, pod = await cluster.patch("/api/v1/namespaces/ns/pods/p/status", {"status": change})
+    assert (code, pod["status"]["observedGeneration"]) == (200, 1)
+    assert [each["observedGeneration"] for each in pod["status"]["conditions"]] == [1]

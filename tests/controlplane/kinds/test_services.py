@@ -190,3 +190,36 @@ async def test_default_mode_of_load_balancer_addresses(cluster: Any) -> None:
         200,
         [{"ip": "203.0.113.1", "ipMode": "VIP"}],
     )
+
+
+async def test_node_ports_of_load_balancers_are_released(cluster: Any) -> None:
+    """Without allocation, a removed node port is not restored, and one that is set is allocated."""
+    port = {"name": "http", "port": 80, "protocol": "TCP"}
+    spec: dict[str, Any] = {"type": "LoadBalancer", "ports": [port]}
+    _, created = await cluster.call("POST", SERVICES, {"metadata": {"name": "lb"}, "spec": spec})
+    number = created["spec"]["ports"][0]["nodePort"]
+    created["spec"]["allocateLoadBalancerNodePorts"] = False
+    status, kept = await cluster.call("PUT", f"{SERVICES}/lb", created)
+    assert (status, kept["spec"]["ports"][0]["nodePort"]) == (200, number)
+    other = {
+        "metadata": {"name": "other"},
+        "spec": {"type": "NodePort", "ports": [{**port, "nodePort": number}]},
+    }
+    assert (await cluster.call("POST", SERVICES, other))[0] == 422
+    del kept["spec"]["ports"][0]["nodePort"]
+    status, released = await cluster.call("PUT", f"{SERVICES}/lb", kept)
+    assert (status, "nodePort" in released["spec"]["ports"][0]) == (200, False)
+    assert (await cluster.call("POST", SERVICES, other))[0] == 201
+    released["spec"]["ports"][0]["nodePort"] = number
+    status, error = await cluster.call("PUT", f"{SERVICES}/lb", released)
+    assert (status, "provided port is already allocated" in error["message"]) == (422, True)
+
+
+async def test_node_ports_are_dropped_with_the_type(cluster: Any) -> None:
+    """Also if a port was removed in the same update."""
+    ports = [{"name": name, "port": number} for name, number in (("a", 80), ("b", 81))]
+    spec: dict[str, Any] = {"type": "NodePort", "ports": ports}
+    _, created = await cluster.call("POST", SERVICES, {"metadata": {"name": "np"}, "spec": spec})
+    created["spec"].update(type="ClusterIP", ports=created["spec"]["ports"][1:])
+    status, changed = await cluster.call("PUT", f"{SERVICES}/np", created)
+    assert (status, "nodePort" in changed["spec"]["ports"][0]) == (200, False)

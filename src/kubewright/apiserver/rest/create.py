@@ -17,7 +17,7 @@ from kubewright.apiserver.http.request_info import RequestInfo
 from kubewright.apiserver.objects import Object, current_timestamp, deep_copy, new_uid
 from kubewright.apiserver.strategy import Operation
 from kubewright.schema.validation.metadata import validate_metadata
-from kubewright.storage.contract import KeyExists, KeyValue
+from kubewright.storage.contract import KeyExists, KeyValue, RequestTooLarge
 
 from .metadata import drop_duplicate_owners
 from .options import parse_write_options
@@ -75,7 +75,7 @@ class Creator(ObjectWriter):
             self.strategy.canonicalize(obj)
             if attributes is not None and self.admission.has_validating:
                 await self._validate_admission(op, attributes, obj, hub)
-            return await self._store(op, obj, hub, prefix)
+            return await self._store(op, obj, hub, prefix, drops_fields=track_fields)
         except BaseException:
             await op.undo()
             raise
@@ -178,9 +178,11 @@ class Creator(ObjectWriter):
             attributes.object = await self.store.convert(dict(obj), hub, op.version.name)
         await self.admission.validate(attributes)
 
-    async def _store(self, op: Operation, obj: Object, hub: str, prefix: str) -> Object:
+    async def _store(
+        self, op: Operation, obj: Object, hub: str, prefix: str, *, drops_fields: bool
+    ) -> Object:
         """Write the object, with another generated name if one is taken; returns it in the requested
-        version."""
+        version. With `drops_fields`, an object that is too large is written without `managedFields`."""
         store, metadata = self.store, obj["metadata"]
         given = metadata.get("resourceVersion") or ""
         if not op.dry_run and given.isascii() and given.isdigit() and given.strip("0"):
@@ -196,9 +198,14 @@ class Creator(ObjectWriter):
                 if not op.dry_run or store.changes(op):
                     value = await store.pack(obj, hub)
                 if not op.dry_run:
-                    revision = store.written = await op.commit(
-                        store.storage.create(key, value, ttl=self.strategy.ttl)
-                    )
+                    try:
+                        revision = await op.commit(store.storage.create(key, value, ttl=self.strategy.ttl))
+                    except RequestTooLarge:
+                        if not (drops_fields and metadata.pop("managedFields", None)):
+                            raise
+                        value = await store.pack(obj, hub)
+                        revision = await op.commit(store.storage.create(key, value, ttl=self.strategy.ttl))
+                    store.written = revision
                     value = await store.written_value(key, value, revision)
                 break
             except KeyExists as error:

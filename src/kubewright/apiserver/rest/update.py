@@ -22,7 +22,7 @@ from kubewright.apiserver.strategy import Operation
 from kubewright.patch import keep_times_if_unchanged
 from kubewright.schema import field_errors as fe
 from kubewright.schema.validation.metadata import validate_common_metadata
-from kubewright.storage.contract import KeyValue, RevisionMismatch
+from kubewright.storage.contract import KeyValue, RequestTooLarge, RevisionMismatch
 
 from .metadata import drop_duplicate_owners, metadata_update_errors, restore_metadata
 from .options import parse_write_options
@@ -180,7 +180,7 @@ class Updater(ObjectWriter):
         if attributes is not None and self.admission.has_validating:
             await self._validate_admission(op, attributes, new, hub, view)
         if new is not old or not self._is_stored_form(item):
-            new = await self._store(op, item, new, old, hub)
+            new = await self._store(op, item, new, old, hub, drops_fields=track_fields)
         return new if hub == op.version.name else await store.convert(dict(new), hub, op.version.name)
 
     def _is_stored_form(self, item: KeyValue) -> bool:
@@ -287,9 +287,11 @@ class Updater(ObjectWriter):
         attributes.object = shown if view is None else view.to_view(shown)
         await self.admission.validate(attributes)
 
-    async def _store(self, op: Operation, item: KeyValue, new: Object, old: Object, hub: str) -> Object:
+    async def _store(
+        self, op: Operation, item: KeyValue, new: Object, old: Object, hub: str, *, drops_fields: bool
+    ) -> Object:
         """Write the object, or delete it if it is being deleted and this update removed the last
-        finalizer."""
+        finalizer. With `drops_fields`, an object that is too large is written without `managedFields`."""
         store, strategy, metadata = self.store, self.strategy, new["metadata"]
         finished = (
             "deletionTimestamp" in metadata
@@ -305,9 +307,17 @@ class Updater(ObjectWriter):
         value = await store.pack(new, hub)
         revision = item.mod_revision
         if (value != item.value or store.storage.is_stale(item)) and not op.dry_run:
-            revision = await op.commit(
-                store.storage.update(item.key, value, expected=item.mod_revision, ttl=strategy.ttl)
-            )
+            try:
+                revision = await op.commit(
+                    store.storage.update(item.key, value, expected=item.mod_revision, ttl=strategy.ttl)
+                )
+            except RequestTooLarge:
+                if not (drops_fields and metadata.pop("managedFields", None)):
+                    raise
+                value = await store.pack(new, hub)
+                revision = await op.commit(
+                    store.storage.update(item.key, value, expected=item.mod_revision, ttl=strategy.ttl)
+                )
             value = await store.written_value(item.key, value, revision)
             store.written = revision
             metadata["resourceVersion"] = str(revision)

@@ -293,9 +293,18 @@ def restore_all_but_status(new: Object, old: Object) -> None:
     for field in ("ownerReferences", "deletionTimestamp"):
         _restore(new["metadata"], old["metadata"], field)
     status, before = new.setdefault("status", {}), old.get("status") or {}
-    for field in ("qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus"):
+    for field in ("qosClass", "observedGeneration"):
         if not status.get(field) and before.get(field):
             status[field] = before[field]
+    generations: dict[str, list[int]] = {}
+    for condition in before.get("conditions") or ():
+        generation = condition.get("observedGeneration") or 0
+        generations.setdefault(condition.get("type") or "", []).append(generation)
+    for condition in status.get("conditions") or ():
+        known = generations.get(condition.get("type") or "")
+        generation = known.pop(0) if known else 0
+        if generation and not condition.get("observedGeneration"):
+            condition["observedGeneration"] = generation
 
 
 def pod_status_errors(new: Object, old: Object) -> Errors:

@@ -163,9 +163,11 @@ class ServiceStrategy(KindStrategy):
         allocator = self.allocator
         held = {port.get("nodePort") for port in before.get("ports") or ()}
         given: dict[int, set[str]] = {}
-        if needs_node_ports(spec):
+        if _has_node_ports(spec):
             for position, port in enumerate(spec.get("ports") or ()):
                 number, protocol = port.get("nodePort") or 0, port.get("protocol") or "TCP"
+                if not number and not needs_node_ports(spec):
+                    continue
                 if number:
                     path = f"spec.ports[{position}].nodePort"
                     if number not in self.ports and not op.dry_run:
@@ -253,7 +255,7 @@ def _keep_allocated(spec: Object, before: Object) -> None:
         for field in ("clusterIP", "clusterIPs"):
             if not spec.get(field) and field in before:
                 spec[field] = before[field]
-    if _has_node_ports(spec) and _has_node_ports(before):
+    if needs_node_ports(spec) and needs_node_ports(before):
         known = {port.get("name") or "": port.get("nodePort") for port in before.get("ports") or ()}
         used = {port.get("nodePort") for port in spec.get("ports") or ()}
         for port in spec.get("ports") or ():
@@ -287,8 +289,8 @@ def _drop_fields_of_old_type(spec: Object, before: Object | None) -> None:
             if same(field):
                 spec.pop(field)
     if _has_node_ports(before) and not _has_node_ports(spec):
-        old = [port.get("nodePort") for port in before.get("ports") or ()]
-        if [port.get("nodePort") for port in spec.get("ports") or ()] == old:
+        old = {port.get("nodePort") for port in before.get("ports") or ()}
+        if {port["nodePort"] for port in spec.get("ports") or () if port.get("nodePort")} <= old:
             for port in spec.get("ports") or ():
                 port.pop("nodePort", None)
     if _needs_health_check(before) and not _needs_health_check(spec) and same("healthCheckNodePort"):
