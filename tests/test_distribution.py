@@ -1,4 +1,4 @@
-"""Content of the wheel and the sdist, and the changelog."""
+"""Content of the wheels and the sdist, and the changelog."""
 
 from __future__ import annotations
 

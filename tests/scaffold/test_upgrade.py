@@ -107,7 +107,7 @@ def test_changes_of_the_user_are_kept(project: Path, current: Path) -> None:
     replace(
         project / CONTROLLER, "    await ctx.update_status()\n", "    await ctx.update_status()\n    # mine\n"
     )
-    replace(project / "pyproject.toml", 'kubewright>=0.0.9"]\n', 'kubewright>=0.0.9", "httpx"]  # mine\n')
+    replace(project / "pyproject.toml", "dependencies = []\n", 'dependencies = ["httpx"]  # mine\n')
     replace(project / "README.md", "# shop\n", "# Our shop\n")
     replace(project / "NOTES.md", "Notes", "Important notes")
     (project / "Dockerfile").unlink()
@@ -126,7 +126,7 @@ def test_changes_of_the_user_are_kept(project: Path, current: Path) -> None:
     assert after[CONTROLLER] == new[CONTROLLER] + "    # mine\n"
     assert after["README.md"] == new["README.md"].replace("# shop\n", "# Our shop\n")
     assert after["pyproject.toml"] == new["pyproject.toml"].replace(
-        'kubewright>=0.1.0"]\n', 'kubewright>=0.1.0", "httpx"]  # mine\n'
+        "dependencies = []\n", 'dependencies = ["httpx"]  # mine\n'
     )
     recorded = ScaffoldLock.read(project).files
     assert recorded[CONTROLLER].base == new[CONTROLLER]

@@ -16,6 +16,9 @@ from typing import Any, Final
 
 import click
 
+import kubewright
+from kubewright.parts import MissingPart
+
 from .groups import CommandGroup, usage_message
 
 COMMANDS: Final[dict[str, str]] = {
@@ -68,6 +71,9 @@ class _Main(CommandGroup):
             sys.exit(error.exit_code)
         except click.Abort:
             sys.exit(1)
+        except MissingPart as error:
+            click.echo(f"Error: {error}", err=True)
+            sys.exit(1)
         except Exception as error:
             if os.environ.get("KUBEWRIGHT_TRACEBACK"):
                 raise
@@ -77,7 +83,7 @@ class _Main(CommandGroup):
 
 
 @click.command(cls=_Main, texts=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="kubewright", message="%(prog)s %(version)s")
+@click.version_option(kubewright.__version__, message="%(prog)s %(version)s")
 def main() -> None:
     """Extend Kubernetes in Python: APIs, controllers, webhooks, and an embedded control plane."""
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import importlib
+import importlib.util
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
+
+from kubewright.parts import MissingPart, missing_part
 
 
 class CommandGroup(click.Group):
@@ -23,16 +25,24 @@ class CommandGroup(click.Group):
         self.prefix = prefix
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the command names."""
-        return sorted(self.texts)
+        """Return the names of the installed commands."""
+        return sorted(name for name in self.texts if importlib.util.find_spec(self._module(name)))
+
+    def _module(self, name: str) -> str:
+        return f"{__package__}.{self.prefix}{name}".replace("-", "_")
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
         if cmd_name not in self.texts:
             return None
-        stem = f"{self.prefix}{cmd_name}".replace("-", "_")
-        module = importlib.import_module(f"{__package__}.{stem}")
-        command: click.Command = getattr(module, f"{stem}_command")
+        name = self._module(cmd_name)
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            raise MissingPart(missing_part(f"{ctx.command_path} {cmd_name}"), name=name) from None
+        command: click.Command = getattr(module, f"{name.rpartition('.')[2]}_command")
         return command
 
     def resolve_command(

@@ -7,6 +7,7 @@ Settings in the program are overridden by variables named `KUBEWRIGHT_<SETTING>`
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import logging
 import os
 import signal
@@ -218,9 +219,8 @@ def _run(program: Program, config: ClusterConfig | None, options: dict[str, Any]
         ShutdownTimeout,
     )
     from kubewright.manifests import DeclarationError
-    from kubewright.storage import StorageError
 
-    expected = (
+    expected: tuple[type[Exception], ...] = (
         APIError,
         BuildError,
         CacheError,
@@ -233,9 +233,12 @@ def _run(program: Program, config: ClusterConfig | None, options: dict[str, Any]
         LeadershipLost,
         OSError,
         SettingsError,
-        StorageError,
         SyncTimeout,
     )
+    if not isinstance(program, Operator):
+        from kubewright.storage import StorageError
+
+        expected += (StorageError,)
     gc.set_threshold(50_000, 20, 50)
     runnables = [_view(program.name)] if _wants_view(options) else []
 
@@ -307,11 +310,16 @@ def _wants_view(options: dict[str, Any]) -> bool:
     """Whether to show the live view: only on a terminal, and with JSON logs only if requested."""
     if not sys.stdout.isatty():
         return False
-    return bool(options["log"] != "json" if options["view"] is None else options["view"])
+    if options["view"] is None:
+        return options["log"] != "json" and importlib.util.find_spec("rich") is not None
+    return bool(options["view"])
 
 
 def _view(name: str) -> Any:
-    from rich.console import Console
+    try:
+        from rich.console import Console
+    except ImportError:
+        raise click.ClickException("--view requires rich: pip install 'rich>=13.7,<16'") from None
 
     from kubewright.manager.console import ConsoleView
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from .api import add_version, check_resource
 from .edit import set_settings
@@ -13,9 +12,8 @@ from .files import Changes, FileWriter
 from .inputs import Resource
 from .layout import module_file
 from .lock import ScaffoldLock
-from .render import render_api, render_group
-
-STORAGE: Final = "env.KUBEWRIGHT_STORAGE"
+from .render import STORAGE, render_api, render_group, server_requirement
+from .toml_edits import set_key
 
 
 def create_apiserver(directory: Path, resource: Resource) -> Changes:
@@ -58,3 +56,14 @@ def _add_first_version(writer: FileWriter, directory: Path, resource: Resource) 
     if STORAGE not in project.deployment:
         name = "kubewright.toml" if (directory / "kubewright.toml").is_file() else "pyproject.toml"
         set_settings(writer, name, {STORAGE: f"sqlite:/data/{project.name}.db"})
+    _install_server(writer)
+
+
+def _install_server(writer: FileWriter) -> None:
+    """Let the image contain all of Kubewright: the library for API servers is not in its runtime."""
+    name = "pyproject.toml"
+    if name not in writer.lock.files:
+        return  # not generated: its dependencies belong to the user
+    for path, value in server_requirement().items():
+        writer.replace(name, set_key(writer.read(name) or "", path, value, name=name))
+        writer.replace_base(name, set_key(writer.lock.files[name].base, path, value, name=name))

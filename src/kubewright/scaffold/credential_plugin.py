@@ -33,7 +33,7 @@ def create_credential_plugin(directory: Path, name: str) -> Changes:
     for path, text in render_credential_plugin(lock.project, name).items():
         writer.create(path, text, CREDENTIAL_PLUGIN)
     add_scripts(writer, lock, credential_scripts(lock.project.package, name))
-    writer.changes.next += ["pip install -e .", usage(name)]
+    writer.changes.next += ["pip install -e '.[dev]'", usage(name)]
     return writer.commit()
 
 

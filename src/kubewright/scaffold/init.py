@@ -58,6 +58,6 @@ def _add_table(writer: FileWriter, project: ProjectInputs) -> None:
     keys["tool", "kubewright", "deployment", "image"] = f"{project.name}:latest"
     writer.replace(name, set_keys(writer.read(name) or "", keys, name=name))
     writer.changes.warnings.append(
-        'pyproject.toml exists: only [tool.kubewright] was added; add "kubewright" to its dependencies and '
-        '"kubewright[testing]" to those for development'
+        'pyproject.toml exists: only [tool.kubewright] was added; add "kubewright-runtime" to an extra named '
+        'runtime, which the Dockerfile installs, and "kubewright[testing]" to those for development'
     )

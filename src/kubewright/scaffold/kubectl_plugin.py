@@ -67,7 +67,7 @@ def create_kubectl_plugin(
     for path, text in render_kubectl_plugin(lock, name, resource).items():
         writer.create(path, text, KUBECTL_PLUGIN)
     add_scripts(writer, lock, plugin_scripts(lock.project.package, name))
-    writer.changes.next += ["pip install -e .", f"kubectl {name.replace('-', ' ')}"]
+    writer.changes.next += ["pip install -e '.[dev]'", f"kubectl {name.replace('-', ' ')}"]
     return writer.commit()
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import kubewright
+
 from .inputs import ProjectInputs, Resource
 from .layout import module_file, template_fields, template_variables
 from .lock import ScaffoldLock
@@ -22,6 +24,8 @@ COPY: Final = "copy"
 
 KUBECTL_PLUGIN: Final = "kubectl_plugin"
 CREDENTIAL_PLUGIN: Final = "credential_plugin"
+STORAGE: Final = "env.KUBEWRIGHT_STORAGE"
+"""Deployment setting that projects with an API server have."""
 DEPLOYMENT: Final = ("tool", "kubewright", "deployment")
 
 
@@ -38,9 +42,16 @@ def render_init(project: ProjectInputs) -> dict[str, str]:
         keys |= plugin_scripts(project.package, plugin)
     for plugin in project.credential_plugins:
         keys |= credential_scripts(project.package, plugin)
+    if STORAGE in project.deployment:
+        keys |= server_requirement()
     if name in files:
         files[name] = set_keys(files[name], keys, name=name)
     return files
+
+
+def server_requirement() -> dict[tuple[str, ...], Value]:
+    """Return what the image of an API server installs instead of the runtime of operators."""
+    return {("project", "optional-dependencies", "runtime"): [f"kubewright>={kubewright.__version__}"]}
 
 
 def plugin_scripts(package: str, plugin: str) -> dict[tuple[str, ...], Value]:
