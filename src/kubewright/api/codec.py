@@ -48,22 +48,20 @@ class ObjectHeader(Struct):
     metadata: HeaderMeta = msgspec.field(default_factory=HeaderMeta)
 
 
-class _UnchangedDefaultError(Exception):
-    """A struct contains a default that was read and not changed."""
+class _DefaultReadError(Exception):
+    """A struct contains a default that was read, and may have been changed."""
 
 
 _OMITTED: Final = b"\0" + token_bytes(16).hex().encode()
-"""What such a default is encoded as, until the field is removed; JSON has no zero bytes."""
+"""What an unchanged default is encoded as, until the field is removed; JSON has no zero bytes."""
+_RAW_OMITTED: Final = msgspec.Raw(_OMITTED)
 
 
 def _encode_hook(value: Any) -> Any:
     if isinstance(value, Quantity | Duration):
         return str(value)
     if type(value) is DefaultValue:
-        content = settled(value)
-        if content is msgspec.UNSET:
-            raise _UnchangedDefaultError
-        return content
+        raise _DefaultReadError
     to_wire = getattr(value, "__to_wire__", None)
     if to_wire is not None:
         return to_wire()
@@ -81,28 +79,30 @@ def _decode_hook(wanted: type, value: Any) -> Any:
     raise NotImplementedError(f"fields of type {wanted.__name__} cannot be decoded")
 
 
-def _encode_omitted_hook(value: Any) -> Any:
-    try:
-        return _encode_hook(value)
-    except _UnchangedDefaultError:
-        return msgspec.Raw(_OMITTED)
+def _encode_defaults_hook(value: Any) -> Any:
+    if type(value) is DefaultValue:
+        content = settled(value)
+        return _RAW_OMITTED if content is msgspec.UNSET else content
+    return _encode_hook(value)
 
 
 _encode: Final = msgspec.json.Encoder(enc_hook=_encode_hook).encode
-_encode_with_omitted: Final = msgspec.json.Encoder(enc_hook=_encode_omitted_hook).encode
+_encode_defaults: Final = msgspec.json.Encoder(enc_hook=_encode_defaults_hook).encode
 
 
 def encode(value: Any) -> bytes:
     """Encode a struct, object or plain data as compact JSON."""
     try:
         return _encode(value)
-    except _UnchangedDefaultError:
-        return _remove_omitted(_encode_with_omitted(value))
+    except _DefaultReadError:
+        return _remove_omitted(_encode_defaults(value))
 
 
 def _remove_omitted(encoded: bytes) -> bytes:
     """Remove the fields whose values are marked, with the comma before or after them."""
     first, *rest = encoded.split(_OMITTED)
+    if not rest:
+        return encoded
     parts = [_without_last_key(first)]
     for part in rest[:-1]:
         parts.append(_without_last_key(_continued(parts, part)))
@@ -152,7 +152,7 @@ def to_plain(value: Any) -> Any:
     """Convert structs to plain JSON data (dicts, lists, scalars) with JSON field names."""
     try:
         return msgspec.to_builtins(value, enc_hook=_encode_hook, str_keys=True)
-    except _UnchangedDefaultError:
+    except _DefaultReadError:
         return msgspec.json.decode(encode(value))
 
 
