@@ -181,6 +181,13 @@ def test_the_blocking_client() -> None:
         assert next(iter(events)).object.raw["data"] == {"x": "y"}
     assert client.wait(MAPS, "a", until=exists, timeout=60).name == "a"
     assert client.table(MAPS, "a")["rows"]
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    client.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
+    scale = client.scale(DEPLOYMENTS, "a", replicas=4)
+    assert scale.spec is not None
+    assert scale.spec.replicas == 4
+    assert client.subresource("status", DEPLOYMENTS, "a").get().raw["spec"]["replicas"] == 4
     client.delete(MAPS, "a")
     client.delete_all(MAPS, labels="app=map")
     background.run(context.__aexit__(None, None, None))
