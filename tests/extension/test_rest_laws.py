@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kubewright import ObjectMeta
 from kubewright.api.codec import from_plain, to_plain
+from kubewright.api.errors import AlreadyExists, Conflict, NotFound
+from kubewright.apiserver.encoding.representation import StorageCodec
+from kubewright.apiserver.typed import resource_of
 from kubewright.extension import PageRequest, Rest
+from kubewright.extension.backend_storage import BackendStorage
 from kubewright.extension.testing import RestLaws
+from kubewright.extension.testing import _Delayed as Delayed
+from kubewright.storage.contract import KeyExists, RevisionMismatch
+from kubewright.storage.memory import MemoryStorage
 
-from .sql_queues import Queue, QueueSpec, SqlQueues
+from .sql_queues import Queue, QueueSpec, SqlQueues, queue
 
 
 class QueueLaws(RestLaws):
@@ -100,3 +111,109 @@ def test_wrong_implementations_are_found(rest: type[SqlQueues], law: str, messag
 
     with pytest.raises((AssertionError, pytest.fail.Exception), match=message):
         getattr(Broken(), law)()
+
+
+keys = st.sampled_from(["a", "b"])
+operations = st.tuples(
+    st.sampled_from(["create", "increment", "delete", "get", "list", "page", "put there", "delete there"]),
+    keys,
+)
+
+
+class Both:
+    """A system that clients of the server and other writers change at the same time."""
+
+    def __init__(self, rest: SqlQueues) -> None:
+        self.rest = rest
+        self.resource = resource_of(Queue)
+        self.storage = BackendStorage(Delayed(rest), self.resource, MemoryStorage(), "/queues/")
+        self.codec = StorageCodec(self.resource)
+        self.increments = {"a": 0, "b": 0}
+        """Acknowledged increments since the object was created."""
+
+    def value(self, name: str, workers: int) -> bytes:
+        return self.codec.pack(to_plain(queue(name, workers)))
+
+    def workers(self, value: bytes) -> int:
+        return from_plain(self.codec.unpack(value, 0), Queue).spec.workers
+
+    async def run(self, operation: str, name: str) -> None:
+        key = f"/queues/default/{name}"
+        if operation == "create":
+            with suppress(KeyExists):
+                await self.storage.create(key, self.value(name, 0))
+        elif operation == "increment":
+            while (found := await self.storage.get(key)) is not None:
+                with suppress(RevisionMismatch):
+                    after = self.workers(found.value) + 1
+                    await self.storage.update(key, self.value(name, after), expected=found.mod_revision)
+                    self.increments[name] += 1
+                    break
+        elif operation == "delete":
+            if (found := await self.storage.get(key)) is not None:
+                with suppress(RevisionMismatch):
+                    await self.storage.delete(key, expected=found.mod_revision)
+        elif operation == "get":
+            await self.storage.get(key)
+        elif operation == "page":
+            await self.storage.list("/queues/", limit=1)
+        elif operation == "list":
+            await self.storage.list("/queues/default/")
+        elif operation == "put there":
+            with suppress(AlreadyExists):
+                await self.rest.create(queue(name, 100))
+        else:
+            with suppress(NotFound, Conflict):
+                await self.rest.delete(await self.rest.get(name, namespace="default"))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(operations, min_size=1, max_size=6), min_size=1, max_size=6))
+def test_a_watch_reconstructs_the_list_whoever_writes(batches: list[list[tuple[str, str]]]) -> None:
+    async def check() -> None:
+        both = Both(SqlQueues())
+        await both.storage.open()
+        states: dict[int, dict[str, bytes]] = {0: {}}
+        lists: dict[int, dict[str, bytes]] = {}
+        watch = both.storage.watch("/queues/", await both.storage.revision())
+
+        async def follow() -> None:
+            current: dict[str, bytes] = {}
+            async for events in watch:
+                for event in events:
+                    assert event.revision > max(states)
+                    assert (event.value is not None) or event.key in current, "deleted twice"
+                    current = {key: value for key, value in current.items() if key != event.key}
+                    if event.value is not None:
+                        current[event.key] = event.value
+                    states[event.revision] = current
+
+        following = asyncio.create_task(follow())
+        for batch in batches:
+            await asyncio.gather(*(both.run(*each) for each in batch))
+            page = await both.storage.list("/queues/")
+            lists[page.revision] = {item.key: item.value for item in page.items}
+            there = {
+                f"/queues/default/{each.name}": each.spec.workers
+                for each in await both.rest.list(namespace="")
+            }
+            assert {item.key: both.workers(item.value) for item in page.items} == there
+        await asyncio.sleep(0)
+        while watch.pending:
+            await asyncio.sleep(0)
+        if following.done():
+            following.result()
+        following.cancel()
+        await asyncio.wait([following])
+        for revision, listed in lists.items():
+            assert states[max(each for each in states if each <= revision)] == listed
+        if not any(
+            operation in ("delete", "put there", "delete there")
+            for batch in batches
+            for operation, _ in batch
+        ):
+            for item in page.items:
+                assert both.workers(item.value) == both.increments[item.key[-1]]
+        await both.storage.close()
+
+    asyncio.run(check())
