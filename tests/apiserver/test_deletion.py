@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kubewright.apiserver import Resource, Strategy, Version
+from typing import Any
+
+from kubewright.apiserver import Operation, Resource, Strategy, Version
 
 MERGE = "application/merge-patch+json"
 
@@ -115,3 +117,25 @@ async def test_a_collection_is_deleted_page_by_page(talk, base, widget):
     assert [item["metadata"]["name"] for item in gone["items"]] == ["a", "b"]
     assert gone["metadata"]["continue"]
     assert [item["metadata"]["name"] for item in (await talk.ok("GET", base))["items"]] == ["c"]
+
+
+def test_a_strategy_with_a_grace_period_is_graceful() -> None:
+    class Waits:
+        def grace_period(self, op: Operation, obj: dict[str, Any], requested: int | None) -> int:
+            return 5
+
+    class Direct(Strategy):
+        def grace_period(self, op: Operation, obj: dict[str, Any], requested: int | None) -> int:
+            return 5
+
+    class Mixed(Waits, Strategy): ...  # type: ignore[misc]
+
+    class Inherited(Mixed): ...
+
+    class Off(Direct):
+        graceful = False
+
+    class StillOff(Off): ...
+
+    classes = (Strategy, Direct, Mixed, Inherited, Off, StillOff)
+    assert [each.graceful for each in classes] == [False, True, True, True, False, False]

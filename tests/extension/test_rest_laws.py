@@ -169,7 +169,7 @@ class Both:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(operations, min_size=1, max_size=6), min_size=1, max_size=6))
-def test_a_watch_reconstructs_the_list_whoever_writes(batches: list[list[tuple[str, str]]]) -> None:
+def test_a_watch_reconstructs_the_list_also_with_other_writers(batches: list[list[tuple[str, str]]]) -> None:
     async def check() -> None:
         both = Both(SqlQueues())
         await both.storage.open()

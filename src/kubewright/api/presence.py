@@ -38,6 +38,7 @@ from msgspec import NODEFAULT, UNSET
 _DEFAULTS: Final = "__tracked_defaults__"
 _SLOT_PREFIX: Final = "_slot_"
 _FIELD_TYPE: Final = type(msgspec.field())
+_SCALARS: Final = frozenset({str, int, bool, float, bytes, type(None), msgspec.UnsetType})
 _raw_equal: Final = msgspec.Struct.__eq__
 
 
@@ -200,6 +201,8 @@ def delete_field(self: Any, name: str) -> None:
 
 def copy_value(value: Any) -> Any:
     """Deep-copy structs, lists, sets, tuples and maps, with presence; other values are shared."""
+    if type(value) in _SCALARS:
+        return value
     if isinstance(value, msgspec.Struct):
         new: Any = shallow_copy(value)
         for name, part in zip(value.__struct_fields__, msgspec.structs.astuple(value), strict=True):

@@ -141,8 +141,12 @@ class Strategy:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "grace_period" in cls.__dict__ and "graceful" not in cls.__dict__:
-            cls.graceful = True
+        for each in cls.__mro__[: cls.__mro__.index(Strategy)]:  # also a base that is not a Strategy
+            if "graceful" in vars(each):
+                break
+            if "grace_period" in vars(each):
+                cls.graceful = True
+                break
 
     def on_attach(self, store: ResourceStore) -> None:
         """Called when a server starts to serve the resource, for strategies that read other objects."""
