@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ def plane_of(*arguments: str) -> ControlPlane:
     flags = parse_flags(["--etcd-servers=http://127.0.0.1:1", *arguments], TYPES, abbreviations=ABBREVIATIONS)
     settings = translate(flags)
     assert not settings.warnings
-    return ControlPlane(**{**settings.plane, "port": None, "cert_dir": None, "kubeconfig": None})
+    return ControlPlane.from_options(replace(settings.options, port=None, cert_dir=None, kubeconfig=None))
 
 
 async def send(plane: ControlPlane, method: str, path: str, body: Any = None) -> HTTPResponse:
@@ -48,6 +49,11 @@ async def test_node_ports_tolerations_tokens_and_gates() -> None:
         "--service-account-max-token-expiration=2h",
         "--service-account-jwks-uri=https://keys.example.com/jwks",
         "--enable-priority-and-fairness=false",
+        "--max-requests-inflight=7",
+        "--max-mutating-requests-inflight=8",
+        "--min-request-timeout=10",
+        "--request-timeout=20s",
+        "--etcd-compaction-interval=30s",
         "--disable-admission-plugins=ServiceAccount",
         "--feature-gates=WatchList=false,ComponentFlagz=false,APIServerIdentity=false",
     )
@@ -70,6 +76,9 @@ async def test_node_ports_tolerations_tokens_and_gates() -> None:
         discovery = await send(plane, "GET", "/.well-known/openid-configuration")
         assert json.loads(discovery.body)["jwks_uri"] == "https://keys.example.com/jwks"
         assert plane.server.flow_control is None
+        assert (plane.server.max_in_flight, plane.server.max_mutating_in_flight) == (7, 8)
+        assert (plane.server.watch_timeout, plane.server.request_timeout) == ((10, 20), 20.0)
+        assert plane.server.compaction_interval == 30.0
         watch = "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
         response = await send(plane, "GET", f"{core}/pods{watch}")
         assert response.status == 422

@@ -20,6 +20,7 @@ from kubewright.envtest.etcd_connection import EtcdClientOptions, EtcdUnavailabl
 from kubewright.envtest.flags import FlagError, parse_flags
 from kubewright.envtest.kube_apiserver_flags import ABBREVIATIONS, IGNORED, SATISFIED, SUPPORTED, TYPES
 from kubewright.envtest.settings import ServerSettings, translate
+from kubewright.options.kinds import BOOLEAN, BY_TYPE, SECONDS
 from kubewright.storage.etcd import EtcdStorage
 from kubewright.storage.sqlite import SQLiteStorage
 
@@ -57,21 +58,24 @@ def test_flags_have_the_syntax_of_pflag() -> None:
         types,
         abbreviations={"d": "d"},
     )
-    assert flags.string("a") == "2"
-    assert flags.strings("list") == ["x", "y", "z"]
-    assert flags.strings("array") == ["x,y"]
-    assert flags.boolean("on")
-    assert flags.integer("n", 0) == -3
-    assert flags.seconds("d", 0.0) == 90.0
-    assert flags.mapping("m") == {"k": "v", "w": ""}
-    assert not parse_flags(["--on=false"], types).boolean("on", True)
+    assert {name: flags.read(name, BY_TYPE[kind], None) for name, kind in types.items()} == {
+        "a": "2",
+        "list": ("x", "y", "z"),
+        "array": ("x,y",),
+        "on": True,
+        "n": -3,
+        "d": 90.0,
+        "m": ("k=v", "w"),
+    }
+    assert not parse_flags(["--on=false"], types).read("on", BOOLEAN, True)
+    assert parse_flags([], types).read("on", BOOLEAN, True)
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"), [("0", 0.0), ("1h0m0s", 3600.0), ("1.5s", 1.5), ("-2ms", -0.002)]
 )
 def test_durations_have_the_syntax_of_go(text: str, seconds: float) -> None:
-    assert parse_flags([f"--d={text}"], {"d": "duration"}).seconds("d", 7.0) == pytest.approx(seconds)
+    assert parse_flags([f"--d={text}"], {"d": "duration"}).read("d", SECONDS, 7.0) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["5", "1x", ""])
@@ -85,6 +89,7 @@ def test_other_durations_are_rejected(text: str) -> None:
     [
         (["--no-such-flag=1"], "unknown flag: --no-such-flag"),
         (["--insecure-port=0"], "unknown flag: --insecure-port"),
+        (["--port=1"], "unknown flag: --port; use --secure-port"),
         (["-x"], "unknown shorthand flag: 'x' in -x"),
         (["--secure-port"], "flag needs an argument: --secure-port"),
         (["--secure-port=high"], 'invalid argument "high" for "--secure-port" flag: expected a whole number'),
@@ -108,7 +113,7 @@ def test_other_durations_are_rejected(text: str) -> None:
         ),
         (["--kubelet-preferred-address-types=IP"], "--kubelet-preferred-address-types: unknown type 'IP'"),
         (["--service-account-max-token-expiration=1m"], "must be between 1 hour and 2^32 seconds"),
-        (["--runtime-config=apps/v1=perhaps"], "--runtime-config: invalid value apps/v1=perhaps"),
+        (["--runtime-config=apps/v1=perhaps"], "--runtime-config: 'apps/v1=perhaps': expected KEY=true"),
         (["--authorization-mode=ABAC"], "--authorization-mode: ABAC is not supported"),
         (["--tls-cert-file=a.crt"], "--tls-cert-file and --tls-private-key-file must be specified together"),
         (["--tls-min-version=VersionTLS9"], "--tls-min-version: unknown tls version 'VersionTLS9'"),
@@ -176,22 +181,21 @@ def test_flags_are_translated_to_settings(tmp_path: Path) -> None:
         "bind": "127.0.0.1",
         "cert_dir": tmp_path,
         "kubeconfig": tmp_path / "kubewright.kubeconfig",
-        "auth": ["Node", "RBAC"],
+        "auth": ("node", "rbac"),
         "anonymous": False,
-        "service_account_issuer": ["https://a", "https://b"],
-        "enable_admission_plugins": ["PodNodeSelector"],
+        "service_account_issuer": ("https://a", "https://b"),
+        "enable_admission_plugins": ("PodNodeSelector",),
         "event_ttl": 7200,
         "tls_min_version": "1.3",
-        "encryption_provider_config": "e.yaml",
+        "encryption_provider_config": Path("e.yaml"),
         "runtime_config": {"resource.k8s.io/v1beta2": True, "api/alpha": False},
     }
-    assert expected.items() <= settings.plane.items()
-    assert settings.plane["server_options"]["max_in_flight"] == 7
-    assert settings.plane["server_options"]["watch_timeout"] == (10, 20)
+    assert {name: getattr(settings.options, name) for name in expected} == expected
+    assert (settings.options.max_requests_inflight, settings.options.min_request_timeout) == (7, 10)
     assert settings.etcd.prefix == "/other"
     assert settings.flags["service-account-issuer"] == "https://a,https://b"
     assert settings.flags["secure-port"] == "7443"
-    assert (settings.log_level, settings.log_format) == (logging.DEBUG, "json")
+    assert (settings.options.log_level, settings.options.log_format) == (logging.DEBUG, "json")
 
 
 def test_audit_flags_are_translated(tmp_path: Path) -> None:
@@ -203,7 +207,8 @@ def test_audit_flags_are_translated(tmp_path: Path) -> None:
         "--audit-webhook-batch-max-wait=5s",
         "--audit-webhook-batch-throttle-qps=0.5",
     )
-    values = settings.plane["audit"].values
+    assert settings.options.audit is not None
+    values = settings.options.audit.values
     assert values["audit-log-maxsize"] == 5
     assert values["audit-log-compress"] is True
     assert values["audit-webhook-batch-max-wait"] == 5.0
@@ -216,9 +221,9 @@ def test_audit_flags_are_translated(tmp_path: Path) -> None:
 
 
 def test_anonymous_requests_are_not_allowed_with_always_allow() -> None:
-    assert not translated().plane["anonymous"]
+    assert not translated().options.anonymous
     settings = translated("--authorization-mode=AlwaysAllow", "--anonymous-auth=true")
-    assert not settings.plane["anonymous"]
+    assert not settings.options.anonymous
     assert settings.warnings == [
         "--anonymous-auth is not allowed with the AlwaysAllow authorizer; reset to false"
     ]

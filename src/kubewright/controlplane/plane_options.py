@@ -197,7 +197,7 @@ def _service_url(text: str) -> tuple[str, str]:
 def _token_seconds(text: str) -> int:
     seconds = int(parse_seconds(text))
     if seconds and not 3600 <= seconds <= 1 << 32:
-        raise ValueError(f"{text} must be between 1 hour and 2^32 seconds")
+        raise ValueError("the service-account-max-token-expiration must be between 1 hour and 2^32 seconds")
     return seconds
 
 

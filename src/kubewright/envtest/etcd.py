@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
+from kubewright.options.kinds import BOOLEAN, INTEGER, LIST, TEXT
+
 from .flags import FlagError, Flags, mentions_flag, parse_flags
 
 if TYPE_CHECKING:
@@ -209,24 +211,28 @@ def _context(flags: Flags) -> ssl.SSLContext:
     if "cert-file" not in flags or "key-file" not in flags:
         raise FlagError("https:// URLs need --cert-file and --key-file")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(flags.string("cert-file"), flags.string("key-file"))
+    context.load_cert_chain(flags.read("cert-file", TEXT, ""), flags.read("key-file", TEXT, ""))
     if "trusted-ca-file" in flags:
-        context.load_verify_locations(flags.string("trusted-ca-file"))
-        context.verify_mode = ssl.CERT_REQUIRED if flags.boolean("client-cert-auth") else ssl.CERT_OPTIONAL
+        context.load_verify_locations(flags.read("trusted-ca-file", TEXT, ""))
+        context.verify_mode = (
+            ssl.CERT_REQUIRED if flags.read("client-cert-auth", BOOLEAN, False) else ssl.CERT_OPTIONAL
+        )
     return context
 
 
 def start(arguments: Sequence[str]) -> list[Address]:
     """Start the stand-in of a command line; returns where it listens. Raises `FlagError` or `OSError`."""
     flags = parse_flags(arguments, _types(), abbreviations={"h": "help"})
-    directory = Path(flags.string("data-dir") or f"{flags.string('name', 'default')}.etcd").absolute()
-    addresses = [Address.parse(url) for url in flags.strings("listen-client-urls")]
+    directory = Path(
+        flags.read("data-dir", TEXT, "") or f"{flags.read('name', TEXT, 'default')}.etcd"
+    ).absolute()
+    addresses = [Address.parse(url) for url in flags.read("listen-client-urls", LIST, ())]
     addresses = addresses or [Address("localhost", 2379, False)]
     context = _context(flags) if any(address.secure for address in addresses) else None
     etcd = Etcd(
         directory,
-        fsync=not flags.boolean("unsafe-no-fsync"),
-        max_request_bytes=flags.integer("max-request-bytes", MAX_REQUEST_BYTES),
+        fsync=not flags.read("unsafe-no-fsync", BOOLEAN, False),
+        max_request_bytes=flags.read("max-request-bytes", INTEGER, MAX_REQUEST_BYTES),
     )
     etcd.lock()
     for address in addresses:

@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from kubewright.options.kinds import LIST, SECONDS, TEXT
+from kubewright.options.model import option
+
 from .etcd import STORE_PATH
 from .flags import FlagError
 
@@ -39,13 +42,14 @@ class EtcdUnavailable(Exception):
 class EtcdClientOptions:
     """The `--etcd-...` flags of the API server."""
 
-    servers: tuple[str, ...]
-    prefix: str = DEFAULT_PREFIX
-    cafile: str = ""
-    certfile: str = ""
-    keyfile: str = ""
-    compaction_interval: float = 300.0
-    """Seconds between compactions; 0 disables them."""
+    servers: tuple[str, ...] = option((), LIST, "URLs of etcd servers.", "etcd-servers")
+    prefix: str = option(DEFAULT_PREFIX, TEXT, "Prefix of keys.", "etcd-prefix")
+    cafile: str = option("", TEXT, "CA bundle (PEM) of the servers.", "etcd-cafile")
+    certfile: str = option("", TEXT, "Client certificate (PEM).", "etcd-certfile")
+    keyfile: str = option("", TEXT, "Key (PEM) of the client certificate.", "etcd-keyfile")
+    compaction_interval: float = option(
+        300.0, SECONDS, "Interval of compactions; 0 disables them.", "etcd-compaction-interval"
+    )
 
     def __post_init__(self) -> None:
         if not self.servers:

@@ -7,20 +7,16 @@ module imports nothing that is slow to import: it runs before the server starts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from kubewright.api.times import Duration
+from kubewright.options.kinds import BY_TYPE, Kind
 
-_TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
-_FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
-
-_PARSERS: Mapping[str, Callable[[str], object]] = {"int": int, "float": float, "duration": Duration}
 _EXPECTED = {
     "bool": "true or false",
     "int": "a whole number",
     "float": "a number",
     "duration": "a duration such as 30s or 1m0s",
-    "map": "key=value pairs, separated by commas",
 }
 
 
@@ -31,8 +27,7 @@ class FlagError(Exception):
 class Flags:
     """The flags of one command line: values by name, in the order in which they were given."""
 
-    def __init__(self, types: Mapping[str, str], values: Mapping[str, list[str]]) -> None:
-        self._types = types
+    def __init__(self, values: Mapping[str, list[str]]) -> None:
         self._values = values
 
     def __contains__(self, name: str) -> bool:
@@ -42,46 +37,23 @@ class Flags:
         """Return the names of the given flags, in order."""
         return list(self._values)
 
-    def string(self, name: str, default: str = "") -> str:
-        """Return the last value."""
-        return self._values[name][-1] if name in self._values else default
-
-    def strings(self, name: str) -> list[str]:
-        """Return all values: separated by commas for a list, unchanged for an array."""
-        values = self._values.get(name, [])
-        if self._types.get(name) == "array":
-            return list(values)
-        return [word.strip() for text in values for word in text.split(",") if word.strip()]
-
-    def boolean(self, name: str, default: bool = False) -> bool:
-        """Return a boolean."""
-        return self._values[name][-1] in _TRUE if name in self._values else default
-
-    def integer(self, name: str, default: int) -> int:
-        """Return a whole number."""
-        return int(self._values[name][-1]) if name in self._values else default
-
-    def number(self, name: str, default: float) -> float:
-        """Return a number."""
-        return float(self._values[name][-1]) if name in self._values else default
-
-    def seconds(self, name: str, default: float) -> float:
-        """Return a duration in seconds."""
-        return Duration(self._values[name][-1]).total_seconds() if name in self._values else default
-
-    def mapping(self, name: str) -> dict[str, str]:
-        """Return key=value pairs; a key without a value has an empty one."""
-        pairs = (word.partition("=") for word in self.strings(name))
-        return {key.strip(): value.strip() for key, _, value in pairs}
+    def read(self, name: str, kind: Kind, default: Any) -> Any:
+        """Return the value of a flag; raises `ValueError`."""
+        return kind.read(self._values[name]) if name in self._values else default
 
 
 def parse_flags(
-    arguments: Sequence[str], types: Mapping[str, str], *, abbreviations: Mapping[str, str] | None = None
+    arguments: Sequence[str],
+    types: Mapping[str, str],
+    *,
+    abbreviations: Mapping[str, str] | None = None,
+    other_names: Mapping[str, str] | None = None,
 ) -> Flags:
     """Parse a command line; raises `FlagError`.
 
     `types` maps names to `bool`, `int`, `float`, `duration`, `string`, `list` (commas separate values),
-    `array` (values are not separated) or `map`. `abbreviations` maps letters to names.
+    `array` (values are not separated) or `map`. `abbreviations` maps letters to names,
+    `other_names` unknown flags to those that the error suggests.
     """
     values: dict[str, list[str]] = {}
     rest = list(reversed(arguments))
@@ -92,7 +64,8 @@ def parse_flags(
         name, value = _split(argument, abbreviations or {})
         kind = types.get(name)
         if kind is None:
-            raise FlagError(f"unknown flag: --{name}")
+            hint = f"; use --{other_names[name]}" if other_names and name in other_names else ""
+            raise FlagError(f"unknown flag: --{name}{hint}")
         if value is None:
             if kind == "bool":
                 value = "true"
@@ -100,12 +73,15 @@ def parse_flags(
                 value = rest.pop()
             else:
                 raise FlagError(f"flag needs an argument: --{name}")
-        if not _is_valid(kind, value):
-            raise FlagError(f'invalid argument "{value}" for "--{name}" flag: expected {_EXPECTED[kind]}')
+        try:
+            BY_TYPE[kind].read([value])
+        except ValueError:
+            message = f'invalid argument "{value}" for "--{name}" flag: expected {_EXPECTED[kind]}'
+            raise FlagError(message) from None
         values.setdefault(name, []).append(value)
     if rest:
         raise FlagError(f"unexpected argument {rest[-1]!r}: only flags are accepted")
-    return Flags(types, values)
+    return Flags(values)
 
 
 def _split(argument: str, abbreviations: Mapping[str, str]) -> tuple[str, str | None]:
@@ -119,16 +95,6 @@ def _split(argument: str, abbreviations: Mapping[str, str]) -> tuple[str, str | 
             raise FlagError(f"unknown shorthand flag: '{argument[1]}' in {argument}")
         return name, value.removeprefix("=") if value else None
     raise FlagError(f"unexpected argument {argument!r}: only flags are accepted")
-
-
-def _is_valid(kind: str, value: str) -> bool:
-    if kind == "bool":
-        return value in _TRUE or value in _FALSE
-    try:
-        _PARSERS.get(kind, str)(value)
-    except ValueError:
-        return False
-    return True
 
 
 def mentions_flag(arguments: Sequence[str], *names: str) -> bool:

@@ -13,12 +13,13 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 from kubewright.manager.log_handler import LazyLogHandler
 
 from .flags import FlagError, mentions_flag, parse_flags
-from .kube_apiserver_flags import ABBREVIATIONS, TYPES, help_text
+from .kube_apiserver_flags import ABBREVIATIONS, OTHER_NAMES, TYPES, help_text
 from .settings import ServerSettings, translate
 
 STORE_TIMEOUT = 5.0
@@ -69,7 +70,7 @@ async def serve(settings: ServerSettings, log: LogHandler) -> None:
     deadline = time.monotonic() + STORE_TIMEOUT
     while True:
         try:
-            plane = ControlPlane(store=await open_etcd(settings.etcd), **settings.plane)
+            plane = ControlPlane.from_options(replace(settings.options, store=await open_etcd(settings.etcd)))
             plane.server.flags = settings.flags
             await plane.start()
             break
@@ -95,7 +96,7 @@ async def serve(settings: ServerSettings, log: LogHandler) -> None:
     log.is_ready = True
     _print(f"Serving securely on {plane.bind}:{plane.port}")
     await signals.stop.wait()
-    await signals.drain(plane.server, settings.shutdown_delay)
+    await signals.drain(plane.server, settings.options.shutdown_delay_duration)
     try:
         async with asyncio.timeout(STOP_TIMEOUT):
             await plane.stop()
@@ -116,9 +117,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     logging.getLogger().addHandler(log)
     gc.disable()  # the start-up creates hardly any garbage; `serve` enables it again
     try:
-        settings = translate(parse_flags(arguments, TYPES, abbreviations=ABBREVIATIONS))
-        log.is_json = settings.log_format == "json"
-        logging.getLogger("kubewright").setLevel(settings.log_level)
+        settings = translate(
+            parse_flags(arguments, TYPES, abbreviations=ABBREVIATIONS, other_names=OTHER_NAMES)
+        )
+        log.is_json = settings.options.log_format == "json"
+        logging.getLogger("kubewright").setLevel(settings.options.log_level)
         for warning in settings.warnings:
             _print(f"Warning: {warning}")
         from kubewright.apiserver.http.server import run

@@ -1,6 +1,6 @@
 """The flags of kube-apiserver v1.36: which have an effect here, and which are ignored.
 
-- `SUPPORTED` flags are translated to settings of the control plane (`settings.py`).
+- `SUPPORTED` flags are those of options of the control plane, translated by `settings.py`.
 - `SATISFIED` flags ask, with the given value, for what the server does in any case.
 - All others are `IGNORED`; one warning names those that are given.
 
@@ -9,60 +9,51 @@ Flags that kube-apiserver does not have are errors.
 
 from __future__ import annotations
 
+import logging
+from dataclasses import dataclass
+
+from kubewright.controlplane.options import ControlPlaneOptions, ShutdownOptions
+from kubewright.options.kinds import INTEGER, TEXT, Kind
+from kubewright.options.model import option, options_of
+
+from .etcd_connection import EtcdClientOptions
 from .flags import Flags
 
-_SUPPORTED = {
-    "array": """
-        oidc-required-claim service-account-issuer service-account-key-file
-    """,
-    "bool": """
-        anonymous-auth audit-log-batch-throttle-enable audit-log-compress
-        audit-log-truncate-enabled audit-webhook-batch-throttle-enable
-        audit-webhook-truncate-enabled enable-bootstrap-token-auth enable-priority-and-fairness
-        encryption-provider-config-automatic-reload service-account-extend-token-expiration
-    """,
-    "duration": """
-        audit-log-batch-max-wait audit-webhook-batch-max-wait audit-webhook-initial-backoff
-        authentication-token-webhook-cache-ttl authorization-webhook-cache-authorized-ttl
-        authorization-webhook-cache-unauthorized-ttl etcd-compaction-interval event-ttl
-        request-timeout service-account-max-token-expiration shutdown-delay-duration
-    """,
-    "float": """
-        audit-log-batch-throttle-qps audit-webhook-batch-throttle-qps
-    """,
-    "int": """
-        audit-log-batch-buffer-size audit-log-batch-max-size audit-log-batch-throttle-burst
-        audit-log-maxage audit-log-maxbackup audit-log-maxsize audit-log-truncate-max-batch-size
-        audit-log-truncate-max-event-size audit-webhook-batch-buffer-size
-        audit-webhook-batch-max-size audit-webhook-batch-throttle-burst
-        audit-webhook-truncate-max-batch-size audit-webhook-truncate-max-event-size
-        default-not-ready-toleration-seconds default-unreachable-toleration-seconds
-        max-mutating-requests-inflight max-requests-inflight min-request-timeout secure-port v
-    """,
-    "list": """
-        api-audiences authorization-mode disable-admission-plugins enable-admission-plugins
-        etcd-servers feature-gates kubelet-preferred-address-types oidc-signing-algs
-        requestheader-allowed-names requestheader-extra-headers-prefix
-        requestheader-group-headers requestheader-uid-headers requestheader-username-headers
-        tls-cipher-suites
-    """,
-    "map": """
-        runtime-config
-    """,
-    "string": """
-        advertise-address audit-log-format audit-log-mode audit-log-path audit-log-version
-        audit-policy-file audit-webhook-config-file audit-webhook-mode audit-webhook-version
-        authentication-config authentication-token-webhook-config-file authorization-config
-        authorization-webhook-config-file bind-address cert-dir client-ca-file
-        encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile etcd-prefix
-        kubelet-client-certificate kubelet-client-key logging-format oidc-ca-file oidc-client-id
-        oidc-groups-claim oidc-groups-prefix oidc-issuer-url oidc-username-claim
-        oidc-username-prefix proxy-client-cert-file proxy-client-key-file
-        requestheader-client-ca-file service-account-jwks-uri service-account-signing-key-file
-        service-cluster-ip-range service-node-port-range tls-cert-file tls-min-version
-        tls-private-key-file token-auth-file tracing-config-file
-    """,
-}
+
+def _log_format(text: str) -> str:
+    if text not in ("text", "json"):
+        raise ValueError(f'unsupported log format "{text}"; use text or json')
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogOptions:
+    """Logs: what is written to stderr."""
+
+    verbosity: int = option(0, INTEGER, "2 for information, 4 for details.", "v")
+    log_format: str = option(
+        "text", Kind("string", "FORMAT", "json", _log_format), "text or json.", "logging-format"
+    )
+
+    @property
+    def log_level(self) -> int:
+        """The level of log lines: as with kube-apiserver, `-v=2` is that of normal operation."""
+        if self.verbosity >= 4:
+            return logging.DEBUG
+        return logging.INFO if self.verbosity >= 2 else logging.WARNING
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions(ControlPlaneOptions, ShutdownOptions, LogOptions):
+    """The options of a server with the flags of kube-apiserver."""
+
+
+OPTIONS = tuple(
+    {
+        one.flag: one for cls in (ServerOptions, EtcdClientOptions) for one in options_of(cls) if one.flag
+    }.values()
+)
+"""The options that have flags."""
 
 _IGNORED = {
     "array": """
@@ -115,7 +106,7 @@ def _by_name(groups: dict[str, str]) -> dict[str, str]:
     return {name: kind for kind, names in groups.items() for name in names.split()}
 
 
-SUPPORTED = _by_name(_SUPPORTED)
+SUPPORTED = {one.flag: one.kind.type for one in OPTIONS}
 """Names and types of the flags that are translated."""
 
 IGNORED = _by_name(_IGNORED)
@@ -125,6 +116,9 @@ TYPES = {**SUPPORTED, **IGNORED, "help": "bool", "version": "bool"}
 """Names and types of all flags."""
 
 ABBREVIATIONS = {"h": "help", "v": "v"}
+
+OTHER_NAMES = {one.name: one.flag for one in OPTIONS if one.name != one.flag}
+"""Flags of `kubewright up` that have another name here."""
 
 SATISFIED: dict[str, tuple[str, ...]] = {
     "authentication-token-webhook-version": ("v1",),
@@ -151,7 +145,7 @@ def flags_without_effect(flags: Flags) -> list[str]:
     return [
         f"--{name}"
         for name in flags.names()
-        if name in IGNORED and flags.string(name) not in SATISFIED.get(name, ())
+        if name in IGNORED and flags.read(name, TEXT, "") not in SATISFIED.get(name, ())
     ]
 
 
