@@ -114,9 +114,9 @@ class ListHandler:
         return page, options
 
     async def _next_page(self, namespace: str, options: ListOptions, selection: Selection | None) -> Page:
+        revision, start = decode_continue(options.continue_)
         if options.resource_version not in ("", "0"):
             raise BadRequest("specifying resource version is not allowed when using continue")
-        revision, start = decode_continue(options.continue_)
         store = self._scope.store
         try:
             return await store.list_page(

@@ -26,6 +26,8 @@ from .correlation import Correlated, keyed_items
 _OUT_OF_BUDGET: Final = (
     "validation failed due to running out of cost budget, no further validation rules will be run"
 )
+_NO_TYPE: Final = "failed to convert to declType for CEL validation rules"
+"""Problem of rules whose values CEL has no type for."""
 
 
 @dataclass(slots=True)
@@ -74,7 +76,7 @@ def _compile(declared: dict[str, Any], node: Node, self_type: cel.Type | None) -
     if not rule.text.strip():
         return rule
     if self_type is None:
-        rule.problem = "failed to convert to declType for CEL validation rules"
+        rule.problem = _NO_TYPE
         return rule
     old_type = cel.optional_type(self_type) if rule.optional_old else self_type
     env = cel.Env({"self": self_type, "oldSelf": old_type})
@@ -195,6 +197,13 @@ class RuleRun:
             items = node.items
             if items is None or not has_rules(items):
                 return
+            if node.type != "array":
+                # A stored array under a schema that has become another type, and has items nevertheless.
+                if _has_rules(items):
+                    for position, item in enumerate(value):
+                        if item is not None:
+                            self._report_missing_type(items, fe.index(path, position))
+                return
             keyed = keyed_items(node, old)
             lookup = pair if pair is not None else Correlated(value, old, node)
             for position, item in enumerate(value):
@@ -207,6 +216,9 @@ class RuleRun:
     ) -> None:
         if self.budget.remaining <= 0:
             self._stop(fe.invalid(path, node.type, _OUT_OF_BUDGET))
+        if any(rule.problem is _NO_TYPE for rule in rules):
+            self._report_missing_type(node, path)
+            return
         for rule in rules:
             if rule.problem:
                 self.errors.append(fe.invalid(path, node.type, f"rule compile error: {rule.problem}"))
@@ -228,6 +240,9 @@ class RuleRun:
                 continue
             if passed is not True:
                 self._fail(rule, node, value, variables, path, unchanged)
+
+    def _report_missing_type(self, node: Node, path: str) -> None:
+        self.errors.append(fe.invalid(path, node.type, f"rule compiler initialization error: {_NO_TYPE}"))
 
     def _stop(self, error: FieldError) -> None:
         self.errors.append(error)

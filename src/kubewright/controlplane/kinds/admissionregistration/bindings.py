@@ -21,7 +21,7 @@ from kubewright.controlplane.kinds.validation import (
 )
 from kubewright.schema import field_errors as fe
 
-from .matching import MATCH_RESOURCES, match_defaults
+from .matching import MATCH_RESOURCES, match_defaults, static_name_warnings
 from .policies import mutating_operation_errors
 
 _EXCLUSIVE = "name and selector are mutually exclusive"
@@ -109,6 +109,7 @@ def _kind(rules: Rules, hashed_group_version: str = "") -> Kind:
     return Kind(
         default=Defaults(match_defaults("spec.matchResources", "resourceRules", "excludeResourceRules")),
         validate=rules,
+        warnings=static_name_warnings,
         generation_fields=("spec",),
         allow_unconditional_update=False,
         any_finalizer=True,

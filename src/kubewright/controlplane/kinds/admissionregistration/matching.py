@@ -160,3 +160,16 @@ MATCH_CONDITIONS = Rules(
     }
 )
 """A list of match conditions. The context is whether the expressions have `params`."""
+
+STATIC_SUFFIX = ".static.k8s.io"
+"""Suffix of configurations that kube-apiserver reads from files."""
+
+
+def static_name_warnings(obj: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
+    """Warn about a name that is reserved for configurations in files."""
+    if not (obj["metadata"].get("name") or "").endswith(STATIC_SUFFIX):
+        return []
+    return [
+        f'metadata.name: names ending with "{STATIC_SUFFIX}" are reserved for static manifest-based '
+        "configurations and cannot be managed via the API"
+    ]

@@ -38,6 +38,7 @@ from .matching import (
     environment,
     expression_errors,
     match_defaults,
+    static_name_warnings,
 )
 
 if TYPE_CHECKING:
@@ -322,6 +323,7 @@ def _kind(rules: Rules, list_name: str, **fields: Any) -> Kind:
         ),
         validate=validate,
         validate_update=validate,
+        warnings=static_name_warnings,
         generation_fields=("spec",),
         allow_unconditional_update=False,
         any_finalizer=True,

@@ -31,6 +31,7 @@ from .matching import (
     REINVOCATION_POLICY,
     RULE,
     match_defaults,
+    static_name_warnings,
 )
 
 SIDE_EFFECTS = Enum("None", "NoneOnDryRun")
@@ -144,6 +145,7 @@ def _kind(defaults: dict[str, Any]) -> Kind:
         default=Defaults(defaults),
         validate=_validate,
         validate_update=_validate,
+        warnings=static_name_warnings,
         generation_fields=("webhooks",),
         allow_unconditional_update=False,
         any_finalizer=True,
