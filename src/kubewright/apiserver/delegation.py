@@ -31,12 +31,14 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import NotFound
 from kubewright.api.gvk import version_priority
 from kubewright.api.meta import ObjectMeta
 from kubewright.api.unstructured import Unstructured
+from kubewright.background import run_forever
 
 from .authentication import AuthenticatorChain
 from .authentication.delegated import TokenReviewAuthenticator
@@ -93,7 +95,7 @@ class Delegation:
         The authenticators use the new certificate authorities and headers; certificates of authorities that
         were removed are no longer accepted. `https` requests certificates of new authorities.
         """
-        task = asyncio.create_task(self._watch(https), name="authentication configuration")
+        task = run_forever(partial(self._watch, https), name="authentication configuration")
         try:
             yield
         finally:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from kubewright.background import check_loops, run_forever
 from kubewright.storage.contract import Storage, StorageError
 
 from .admission import AdmissionChain, AdmissionPlugin
@@ -247,8 +248,9 @@ class APIServer:
         self.health.add("ping", lambda: None)
         self.health.add("etcd", self._check_storage)
         self.health.add("shutdown", self._check_running, ("/readyz",))
+        self.health.add("background-loops", check_loops, ("/readyz",))
         if self.compaction_interval > 0 and not self.storage.manages_compaction:
-            self._compactor = asyncio.create_task(self._compact())
+            self._compactor = run_forever(self._compact, name="compaction")
         self.started = True
         try:
             if self.auditor is not None:

@@ -27,6 +27,7 @@ from kubewright.api.codec import ObjectHeader, decoder
 from kubewright.api.errors import Expired
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.label_selectors import Selector
+from kubewright.background import run_forever
 from kubewright.client.backoff import Backoff
 from kubewright.client.listwatch.raw import RawEvent
 
@@ -93,7 +94,10 @@ class Informer:
     def start(self) -> None:
         """Start the reflectors and the resyncs."""
         if not self._tasks:
-            self._tasks = [asyncio.create_task(each.reflector.run()) for each in self._reflectors]
+            self._tasks = [
+                run_forever(each.reflector.run, name=f"reflector {self.gvk.kind}")
+                for each in self._reflectors
+            ]
         for _, resync in self._resyncs:
             resync.start()
 

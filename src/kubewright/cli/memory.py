@@ -9,6 +9,9 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable
+from functools import partial
+
+from kubewright.background import run_forever
 
 INTERVAL = 30.0
 
@@ -27,6 +30,11 @@ def find_malloc_trim() -> Callable[[int], int] | None:
 
     trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
     return trim
+
+
+def trim_in_background(progress: Callable[[], int]) -> asyncio.Task[None]:
+    """Trim the heap periodically in a task, until it is cancelled."""
+    return run_forever(partial(trim_periodically, progress), name="memory", required=False)
 
 
 async def trim_periodically(progress: Callable[[], int], interval: float = INTERVAL) -> None:

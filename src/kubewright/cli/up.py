@@ -7,7 +7,6 @@ requests on the same port (see `up_workers`).
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
 import tempfile
@@ -20,9 +19,9 @@ from typing import TYPE_CHECKING
 import click
 
 from .dashboard_options import serve_dashboard
-from .memory import enable_gc, trim_periodically
+from .memory import enable_gc, trim_in_background
 from .up_options import UpCommand, UpOptions
-from .up_start import explain, start_plane
+from .up_start import explain, raise_file_limit, start_plane
 from .up_workers import check_workers, connect_store, serve_worker, start_workers
 
 if TYPE_CHECKING:
@@ -55,6 +54,8 @@ def _run(options: UpOptions, started: float) -> None:
     from kubewright.manager.log_handler import log_to_stderr
 
     log_to_stderr()
+    if not options.run_processes:
+        raise_file_limit()  # not for the commands of containers, which would inherit it
     options = _without_anonymous_administrators(options)
     is_worker = options.worker is not None
     if not is_worker:
@@ -162,7 +163,7 @@ async def _serve(make: Callable[[], ControlPlane], options: UpOptions, started: 
         if not options.quiet:
             seconds = time.monotonic() - started
             click.echo(f"{plane.url} is ready, kubeconfig {plane.kubeconfig}, started in {seconds:.2f} s")
-        trimming = asyncio.create_task(trim_periodically(lambda: plane.server.dispatcher.revision))
+        trimming = trim_in_background(lambda: plane.server.dispatcher.revision)
         if options.dashboard:
             await serve_dashboard(plane, stop, port=options.dashboard_port)
         await stop.wait()

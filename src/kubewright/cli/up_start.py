@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import resource
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -46,6 +47,14 @@ async def start_plane(create: Callable[[], ControlPlane], stop: asyncio.Event) -
         delay = min(delay * 2, MAX_DELAY)
 
 
+def raise_file_limit() -> None:
+    """Allow as many open files, and so connections, as the hard limit does; Go programs do the same."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def explain(error: Exception) -> str:
     """Return the message of an error at the start."""
     if isinstance(error, OSError) and error.filename:
@@ -57,4 +66,4 @@ def explain(error: Exception) -> str:
     return str(error)
 
 
-__all__ = ["explain", "start_plane"]
+__all__ = ["explain", "raise_file_limit", "start_plane"]

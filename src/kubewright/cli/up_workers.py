@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from .memory import enable_gc, trim_periodically
+from .memory import enable_gc, trim_in_background
 
 if TYPE_CHECKING:
     from kubewright.controlplane import ControlPlane
@@ -105,7 +105,7 @@ async def serve_worker(create: Callable[[], ControlPlane], options: UpOptions) -
         enable_gc()
         sys.stdout.buffer.write(READY)
         sys.stdout.buffer.flush()
-        trimming = asyncio.create_task(trim_periodically(lambda: plane.server.dispatcher.revision))
+        trimming = trim_in_background(lambda: plane.server.dispatcher.revision)
         await signals.stop.wait()
         trimming.cancel()
         if not lost:

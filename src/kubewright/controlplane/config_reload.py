@@ -27,6 +27,8 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from kubewright.background import run_forever
+
 from .config_file import ConfigFileError
 
 logger = logging.getLogger("kubewright.controlplane")
@@ -124,7 +126,7 @@ class ConfigReloader:
         self._seen = self._signature()
         with suppress(OSError):
             self.metrics.hash = sha256_label(self.path.read_bytes())
-        self._task = asyncio.create_task(self._run(), name=f"reload {self.path.name}")
+        self._task = run_forever(self._run, name=f"reload {self.path.name}")
 
     async def stop(self) -> None:
         """Stop checking, and close what reloads have replaced."""

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from kubewright.background import run_forever
 from kubewright.manager.leader_election import LeaderElector, LeadershipLost
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class ControllerElection:
     async def start(self) -> None:
         """Compete for the Lease; if it is free, return when the controllers are started."""
         acquired = await self._elector.try_acquire()
-        self._task = asyncio.create_task(self._run(), name="controller election")
+        self._task = run_forever(self._run, name="controller election")
         if acquired:
             await self._first_term.wait()
 

@@ -20,6 +20,7 @@ from kubewright.api.errors import APIError
 from kubewright.api.times import now, parse_time
 from kubewright.apiserver.rest.store import ResourceStore
 from kubewright.apiserver.server import APIServer
+from kubewright.background import run_forever
 from kubewright.storage.contract import KeyValue, RevisionMismatch, StorageError
 
 from .bootstrap import write_missing
@@ -48,7 +49,7 @@ class IdentityLease:
         """Write the lease, and renew it until `stop`."""
         await self._try(self.renew)
         await self._try(self.delete_expired)
-        self._task = asyncio.create_task(self._run(), name="identity lease")
+        self._task = run_forever(self._run, name="identity lease")
 
     async def stop(self) -> None:
         """Stop renewing; the lease expires."""

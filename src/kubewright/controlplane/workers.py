@@ -20,9 +20,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kubewright.background import run_forever
 from kubewright.storage.socket_server import StorageServer
 
 if TYPE_CHECKING:
@@ -80,7 +82,9 @@ class Workers:
         ready = []
         for number in range(1, self._count + 1):
             listens = asyncio.get_running_loop().create_future()
-            self._tasks.append(asyncio.create_task(self._supervise(number, listens), name=f"worker {number}"))
+            self._tasks.append(
+                run_forever(partial(self._supervise, number, listens), name=f"worker {number}")
+            )
             ready.append(listens)
         await asyncio.gather(*ready)
 
@@ -117,7 +121,13 @@ class Workers:
         delay = 0.1
         while True:
             begun = time.monotonic()
-            code = await self._run(number, listens)
+            try:
+                code = await self._run(number, listens)
+            except OSError as error:
+                if listens.done():
+                    raise
+                listens.set_exception(WorkerFailed(f"cannot start worker {number}: {error}"))
+                return
             if self._is_stopping:
                 return
             if not listens.done():

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kubewright.api.codec import ObjectHeader, loads
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.redaction import redact_secret
+from kubewright.background import run_forever
 from kubewright.cache.list_watch import ListWatch
 from kubewright.cache.reflector import Reflector
 from kubewright.client.listwatch.raw import RawEvent
@@ -88,7 +89,7 @@ class _History:
         self._managers: dict[tuple[str, ...], Any] = {}
         self._truncated = False
         self._received = False
-        self._task = asyncio.create_task(self.reflector.run(), name=f"dashboard history {name}")
+        self._task = run_forever(self.reflector.run, name=f"dashboard history {name}", required=False)
 
     async def stop(self) -> None:
         """End the watch."""

@@ -16,11 +16,13 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kubewright.api.codec import ObjectHeader
 from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupKind
+from kubewright.background import run_forever
 from kubewright.cache.list_watch import ListWatch
 from kubewright.cache.reflector import Reflector
 from kubewright.client.errors import ConnectionFailed, CredentialsError
@@ -168,7 +170,7 @@ class ObjectIndex:
 
     def _start(self) -> None:
         if self._supervisor is None:
-            self._supervisor = asyncio.create_task(self._supervise(), name="dashboard index")
+            self._supervisor = run_forever(self._supervise, name="dashboard index", required=False)
             self.warnings.start()
 
     async def _supervise(self) -> None:
@@ -203,7 +205,9 @@ class ObjectIndex:
         for key, resource in resources.items():
             if key not in self.kinds:
                 state = self.kinds[key] = KindState(resource)
-                self._tasks[key] = asyncio.create_task(self._reflect(state), name=f"dashboard {resource}")
+                self._tasks[key] = run_forever(
+                    partial(self._reflect, state), name=f"dashboard {resource}", required=False
+                )
         self.report_progress()
 
     async def _remove_kind(self, key: tuple[str, str], state: KindState) -> None:

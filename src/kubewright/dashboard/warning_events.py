@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kubewright.api.codec import DecodeError, ObjectHeader, loads
 from kubewright.api.gvk import GroupVersion, GroupVersionKind
+from kubewright.background import run_forever
 from kubewright.cache.list_watch import ListWatch
 from kubewright.cache.reflector import Reflector
 from kubewright.client.listwatch.raw import RawEvent
@@ -37,7 +38,7 @@ class WarningEvents:
     def start(self) -> None:
         """Start to watch."""
         if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="dashboard events")
+            self._task = run_forever(self._run, name="dashboard events", required=False)
 
     async def _run(self) -> None:
         namespace, _ = await find_readable_namespace(self._client, _EVENT, namespaced=True)

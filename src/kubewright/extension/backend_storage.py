@@ -29,6 +29,7 @@ from kubewright.api.errors import AlreadyExists, Conflict, NotFound, invalid, me
 from kubewright.api.meta import MetaObject
 from kubewright.apiserver.encoding.representation import StorageCodec
 from kubewright.apiserver.objects import current_timestamp, new_uid
+from kubewright.background import run_forever
 from kubewright.storage.contract import (
     KeyExists,
     KeyValue,
@@ -105,7 +106,7 @@ class BackendStorage(Storage):
             self.rest.client = cluster
         if self.rest.supports("list") and "watch" in self._resource.verbs:
             name = f"backend of {self._resource.plural}"
-            self._reflector = asyncio.create_task(self._reflect(), name=name)
+            self._reflector = run_forever(self._reflect, name=name)
 
     async def stop(self) -> None:
         """Stop to follow changes, and wait for the writes that have begun."""

@@ -39,6 +39,7 @@ from kubewright.api.times import format_time, now
 from kubewright.apiserver.encoding.negotiation import encode, negotiate, respond
 from kubewright.apiserver.resource import Resource, Version
 from kubewright.apiserver.subresource import Subresource
+from kubewright.background import run_forever
 from kubewright.client.errors import NoKindMatch
 from kubewright.client.kind_types import metadata_of
 
@@ -130,7 +131,7 @@ class MetricAPI(ABC):
         await self._refresh()
         for version in self.versions:
             server.add_prefix_handler(f"/apis/{self.group}/{version}", self._handle)
-        self._task = asyncio.create_task(self._follow(), name=f"metrics of {self.group}")
+        self._task = run_forever(self._follow, name=f"metrics of {self.group}")
 
     async def stop(self) -> None:
         """Stop to update discovery."""

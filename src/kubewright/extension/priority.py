@@ -20,6 +20,7 @@ from kubewright.api.errors import APIError
 from kubewright.api.flowcontrol.v1 import FlowSchema, PriorityLevelConfiguration
 from kubewright.apiserver.flow_control import Flow, FlowControl
 from kubewright.apiserver.work_estimate import WorkEstimator
+from kubewright.background import run_forever
 from kubewright.cache import Cache
 from kubewright.client.errors import NoKindMatch
 from kubewright.controlplane.flow_classifier import by_precedence, flow_of, matching_schema, priority_levels
@@ -90,7 +91,7 @@ async def cluster_priorities(client: Client, server: APIServer) -> AsyncIterator
                 changed.clear()
                 await priorities.update()
 
-        following = asyncio.create_task(follow(), name="priority levels")
+        following = run_forever(follow, name="priority levels")
         try:
             yield
         finally:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from kubewright.api.errors import AlreadyExists, APIError, NotFound
 from kubewright.api.meta import ObjectMeta
 from kubewright.api.times import now_micro
+from kubewright.background import run_forever
 from kubewright.client.errors import ConnectionFailed, NoKindMatch
 
 from .leader_election import NEVER, LeaderElector, LeadershipLost
@@ -58,7 +59,7 @@ class CoordinatedLeaderElector(LeaderElector):
                 extra=self._log_fields(),
             )
         else:
-            self._candidate_task = asyncio.create_task(self._keep_candidate(), name="lease candidate")
+            self._candidate_task = run_forever(self._keep_candidate, name="lease candidate")
         await super().acquire()
 
     async def release(self) -> None:

@@ -19,6 +19,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 
 from kubewright.api.codec import to_plain
@@ -27,6 +28,7 @@ from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject, ObjectReference
 from kubewright.api.times import format_micro_time, format_time, now_micro
 from kubewright.api.unstructured import Unstructured
+from kubewright.background import run_forever
 from kubewright.client import Client, patches
 from kubewright.client.errors import ConnectionFailed
 from kubewright.controller.controller import current_reconcile
@@ -297,7 +299,7 @@ class EventRecorder(BaseRunnable):
     async def run(self, stop: asyncio.Event) -> None:
         """Send events until `stop` is set, then send the remaining ones for at most `STOP_SECONDS`."""
         self._loop = asyncio.get_running_loop()
-        sending = asyncio.create_task(self._send_queued(stop))
+        sending = run_forever(partial(self._send_queued, stop), name="events", required=False)
         try:
             await stop.wait()
             self._wake.set()

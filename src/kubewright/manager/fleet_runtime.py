@@ -22,6 +22,7 @@ from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
 from kubewright.api.errors import APIError, Unauthorized
+from kubewright.background import run_forever
 from kubewright.client import Client
 from kubewright.client.backoff import Backoff
 from kubewright.client.config.cluster_config import ClusterConfig
@@ -133,7 +134,7 @@ class FleetRuntime(BaseRunnable):
     async def run(self, stop: asyncio.Event) -> None:
         """Run the managers of all clusters until `stop` is set."""
         add_fleet(self)
-        watching = asyncio.create_task(self._watch_provider())
+        watching = run_forever(self._watch_provider, name="cluster provider")
         try:
             await stop.wait()
         except asyncio.CancelledError:

@@ -37,6 +37,8 @@ from kubewright.api.gvk import GroupVersionKind
 from kubewright.client.errors import ManifestError
 from kubewright.client.manifest_files import read_manifests
 
+from .injected_structure import find_difference, has_line_breaks, without_line_breaks
+
 if TYPE_CHECKING:
     from jinja2 import Environment
 
@@ -102,7 +104,22 @@ class TemplateFolder:
         return values or {}
 
     async def render(self, obj: Mapping[str, Any]) -> list[Manifest]:
-        """Return the objects that the templates render to for an object; raise `RenderError`."""
+        """Return the objects that the templates render to for an object; raise `RenderError`.
+
+        Values of the object cannot add objects or fields by line breaks; see `injected_structure`.
+        """
+        objects = await self._render(obj)
+        given = {name: obj.get(name) for name in ("spec", "metadata")}
+        if has_line_breaks(given):
+            plain = await self._render({**obj, **without_line_breaks(given)})
+            if (path := find_difference(objects, plain)) is not None:
+                raise RenderError(
+                    f"a value with line breaks changes the structure of the rendered objects (at {path}); "
+                    "write values with the filters to_json, quote or nindent"
+                )
+        return objects
+
+    async def _render(self, obj: Mapping[str, Any]) -> list[Manifest]:
         values = merge_values(self.defaults, obj.get("spec") or {})
         if self.is_chart:
             return await self._render_chart(obj["metadata"], obj.get("spec") or {})

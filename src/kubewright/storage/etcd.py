@@ -14,6 +14,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, Self, Unpack
 
+from kubewright.background import run_forever
+
 from .contract import (
     Compacted,
     FutureRevision,
@@ -75,7 +77,7 @@ class EtcdStorage(Storage):
             await self._connection.close()
             raise
         if self.options.compact_every > 0:
-            self._compactor = asyncio.create_task(self._compact_regularly(), name="etcd compaction")
+            self._compactor = run_forever(self._compact_regularly, name="etcd compaction")
 
     async def close(self) -> None:
         tasks = [watch.task for watch in self._watches]

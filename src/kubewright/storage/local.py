@@ -16,6 +16,8 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable
 
+from kubewright.background import run_forever
+
 from .contract import (
     FutureRevision,
     KeyExists,
@@ -82,7 +84,7 @@ class LocalStorage(Storage):
     async def open(self) -> None:
         self._opened = True
         self._keyspace.mark(self._clock())
-        self._maintenance = asyncio.create_task(self._maintain(), name="storage maintenance")
+        self._maintenance = run_forever(self._maintain, name="storage maintenance")
 
     async def close(self) -> None:
         self._opened = False
@@ -197,6 +199,8 @@ class LocalStorage(Storage):
         next_compaction = self._clock() + self.maintenance_interval
         while True:
             now = self._clock()
+            # A clock that was set back does not delay maintenance by more than one interval.
+            next_compaction = min(next_compaction, now + self.maintenance_interval)
             until = min(next_compaction, self._deadlines[0][0]) if self._deadlines else next_compaction
             self._maintenance_due.clear()
             try:

@@ -25,6 +25,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self, Unpack
 
+from kubewright.background import run_forever
+
 from .contract import (
     Compacted,
     FutureRevision,
@@ -127,9 +129,9 @@ class PostgreSQLStorage(Storage):
             await self._connections.close()
             raise
         self._notifier.start()
-        self._tasks.append(asyncio.create_task(self._expire_regularly(), name="postgresql expiry"))
+        self._tasks.append(run_forever(self._expire_regularly, name="postgresql expiry"))
         if self.options.compact_every > 0:
-            self._tasks.append(asyncio.create_task(self._compact_regularly(), name="postgresql compaction"))
+            self._tasks.append(run_forever(self._compact_regularly, name="postgresql compaction"))
 
     async def close(self) -> None:
         tasks, self._tasks = self._tasks, []

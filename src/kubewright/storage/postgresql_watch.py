@@ -17,6 +17,8 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
+from kubewright.background import run_forever
+
 from .contract import Compacted, KeyValue, StorageError, StorageEvent, StorageWatch
 from .postgresql_connection import PostgreSQLConnections, backoff
 from .postgresql_schema import Statements
@@ -46,7 +48,7 @@ class ChangeNotifier:
 
     def start(self) -> None:
         """Start to listen for notifications."""
-        self._task = asyncio.create_task(self._run(), name="postgresql notifications")
+        self._task = run_forever(self._run, name="postgresql notifications")
 
     async def stop(self) -> None:
         """End all watches and stop listening."""

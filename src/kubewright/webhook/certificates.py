@@ -17,13 +17,14 @@ import logging
 import ssl
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import AlreadyExists, APIError, Conflict, NotFound
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import ObjectMeta
+from kubewright.background import run_forever
 from kubewright.client.errors import ConnectionFailed
 from kubewright.tls.certificates import CertificateAuthority, KeyPair, server_context
 
@@ -72,7 +73,7 @@ class CertificateFiles:
             _reads()[1].inc()
             raise OSError(f"cannot read serving certificate {error.filename}: {error.strerror}") from None
         context = server_context(pair)
-        self._task = asyncio.create_task(self._watch(context, pair))
+        self._task = run_forever(partial(self._watch, context, pair), name="webhook certificate files")
         return context
 
     async def stop(self) -> None:
@@ -173,7 +174,7 @@ class ManagedCertificates:
         """Create or load the certificate, inject the CA bundle, and renew both in the background."""
         await self.refresh()
         assert self._context is not None
-        self._task = asyncio.create_task(self._renew_periodically())
+        self._task = run_forever(self._renew_periodically, name="webhook certificate")
         return self._context
 
     async def stop(self) -> None:

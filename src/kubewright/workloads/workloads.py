@@ -16,6 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from kubewright.background import BackgroundLoop, require
+
 from .controllers import CLOUD, COMPONENTS, PROGRAMS, Component
 
 if TYPE_CHECKING:
@@ -108,6 +110,7 @@ class Workloads:
         self._start_requested = asyncio.Event()
         self._stop = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
+        self._supervision: BackgroundLoop | None = None
         self._epoch = (datetime.now(UTC), 0.0)
 
     @property
@@ -266,7 +269,7 @@ class Workloads:
 
         manager = create_manager(self.connection.client("system:kube-controller-manager"), self.spans)
         self._running = asyncio.create_task(manager.run(self._stop), name="workloads")
-        self._running.add_done_callback(_log_failure)
+        self._supervision = require(self._running, name="workload components")
         return manager
 
     @cached_property
@@ -286,11 +289,6 @@ class Workloads:
         from .assembly import create_component_manager
 
         return create_component_manager(self, component)
-
-
-def _log_failure(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        logger.error("workload components stopped", exc_info=error)
 
 
 __all__ = ["Workloads"]

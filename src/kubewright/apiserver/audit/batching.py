@@ -11,6 +11,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kubewright.background import run_forever
+
 from .backends import AuditBackend, monitored
 from .event import AuditEvent
 
@@ -67,7 +69,7 @@ class BatchBackend:
     async def start(self) -> None:
         """Start to process the queue."""
         await self.delegate.start()
-        self._task = asyncio.create_task(self._run(), name=f"audit {self.name}")
+        self._task = run_forever(self._run, name=f"audit {self.name}")
 
     async def stop(self) -> None:
         """Process what is queued, for at most a few seconds."""

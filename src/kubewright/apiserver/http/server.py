@@ -32,6 +32,7 @@ from kubewright.apiserver.authentication.x509 import X509Authenticator
 from kubewright.apiserver.encoding.negotiation import status_response, to_yaml
 from kubewright.apiserver.limits import FairLimit
 from kubewright.apiserver.server import APIServer
+from kubewright.background import run_forever
 from kubewright.tls.certificates import (
     CertificateAuthority,
     KeyPair,
@@ -257,7 +258,7 @@ class HTTPServer:
             raise explain_listen_error(error, self.host, self.port) from error
         self.port = self._sockets.sockets[0].getsockname()[1]
         if self.certificate.files is not None:
-            self._reloading = asyncio.create_task(self._reload_certificate_regularly())
+            self._reloading = run_forever(self._reload_certificate_regularly, name="serving certificate")
 
     async def stop(self, grace: float = 10.0) -> None:
         """Stop to listen and close connections; stop the `APIServer` first, which finishes requests."""

@@ -14,6 +14,7 @@ from contextvars import Token
 from typing import Any, Final
 
 from kubewright.apiserver.encoding.protobuf_wire import VARINT, put_bytes, put_key, put_varint
+from kubewright.background import run_forever
 from kubewright.tracing.spans import Span
 
 from .context import SpanContext
@@ -80,7 +81,7 @@ class SpanExporter:
     async def start(self) -> None:
         """Connect when the first span is sent."""
         self._channel = self._grpc.insecure_channel(self._endpoint)
-        self._task = asyncio.create_task(self._run(), name="export of spans")
+        self._task = run_forever(self._run, name="export of spans", required=False)
 
     async def stop(self) -> None:
         """Send what is queued, for at most `STOP_TIMEOUT` seconds."""

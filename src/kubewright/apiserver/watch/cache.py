@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kubewright.api.errors import APIError, Expired
+from kubewright.background import run_forever
 from kubewright.storage.contract import StorageEvent
 
 from .event import WatchCacheEvent
@@ -236,7 +237,7 @@ class WatchCache:
         """
         if self._conversions is None:
             self._conversions = asyncio.Queue()
-            self._converter = asyncio.create_task(self._convert())
+            self._converter = run_forever(self._convert, name=f"conversion of {self.prefix}")
         self._conversions.put_nowait((watcher, change, type_))
 
     async def _convert(self) -> None:

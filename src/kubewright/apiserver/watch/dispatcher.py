@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kubewright.api.errors import too_large_resource_version
+from kubewright.background import run_forever
 from kubewright.storage.contract import Compacted, Storage, StorageError, StorageEvent
 
 if TYPE_CHECKING:
@@ -185,8 +186,8 @@ class EventDispatcher:
             cache.reset(self.revision)
         if self.storage.is_shared:
             await self._load_recent()
-        watch = self._open_watch(self.revision)
-        self._task = asyncio.create_task(self._follow(watch))
+        self._open_watch(self.revision)
+        self._task = run_forever(self._follow, name="storage watch")
 
     async def stop(self) -> None:
         """Stop watching storage."""
@@ -269,7 +270,8 @@ class EventDispatcher:
                 listener.on_watch_restarted()
         self._report_progress()
 
-    async def _follow(self, watch: Any) -> None:
+    async def _follow(self) -> None:
+        watch = self._watch  # after a failure of this loop a closed one, which is replaced
         while self.running:
             try:
                 async for batch in watch:

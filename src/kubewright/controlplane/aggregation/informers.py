@@ -21,6 +21,7 @@ import msgspec
 
 from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.resource import Resource, Version
+from kubewright.background import run_forever
 from kubewright.controlplane.informer import Handler, Key, ResourceEvent
 from kubewright.controlplane.loopback_client import controller_user, error_of
 from kubewright.controlplane.object_metadata import Metadata, metadata_of_object
@@ -190,9 +191,7 @@ class _AggregatedInformer:
         self._listed: set[Key] = set()
         source = _MetadataListWatch(server, resource)
         self._reflector = Reflector(str(resource.group_resource), source, self, stream_initial_events=False)
-        self.task = asyncio.get_running_loop().create_task(
-            self._reflector.run(), name=f"informer {resource.group_resource}"
-        )
+        self.task = run_forever(self._reflector.run, name=f"informer {resource.group_resource}")
 
     def retry_now(self) -> None:
         """Retry a failed list or watch now."""

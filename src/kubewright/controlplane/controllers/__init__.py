@@ -20,6 +20,7 @@ import asyncio
 from collections.abc import Callable, Container, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kubewright.background import BackgroundLoop, require
 from kubewright.controller.controller import Controller
 from kubewright.controller.rate_limiters import ExponentialFailureRateLimiter
 from kubewright.controlplane.controller_names import ALL
@@ -60,6 +61,7 @@ class ControllerManager:
         self.informers = informers
         self._components: list[Component] = []
         self._running: list[asyncio.Task[None]] = []
+        self._supervision: list[BackgroundLoop] = []
 
     def add(self, *components: Component) -> None:
         """Add components, before `start`."""
@@ -74,6 +76,7 @@ class ControllerManager:
         for controller in self._controllers():
             task = asyncio.create_task(controller.run(never), name=f"controller {controller.name}")
             self._running.append(task)
+            self._supervision.append(require(task, name=f"controller {controller.name}"))
         ready = asyncio.create_task(self._wait_until_ready())
         try:
             await asyncio.wait([ready, *self._running], return_when=asyncio.FIRST_COMPLETED)
@@ -90,6 +93,7 @@ class ControllerManager:
     async def stop(self) -> None:
         """Cancel the running tasks."""
         running, self._running = self._running, []
+        self._supervision.clear()
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)

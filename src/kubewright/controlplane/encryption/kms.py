@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from kubewright.apiserver.encoding.protobuf_wire import ProtobufError
 from kubewright.apiserver.stored_objects import ENCRYPTED
+from kubewright.background import run_forever
 from kubewright.node.errors import RPCError
 from kubewright.node.messages import Message
 from kubewright.node.rpc import Channel, Method, Service
@@ -140,7 +141,7 @@ class KMSProvider(Provider):
             raise StorageError(
                 f"KMS plug-in {self.name!r} at {self._socket}: {self._error}; start it before the server"
             )
-        self._poll = asyncio.create_task(self._check_regularly(), name=f"KMS plug-in {self.name}")
+        self._poll = run_forever(self._check_regularly, name=f"KMS plug-in {self.name}")
 
     async def close(self) -> None:
         """Disconnect."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from kubewright.api.coordination.v1 import Lease
 from kubewright.api.errors import AlreadyExists, APIError, Conflict, Expired, NotFound
 from kubewright.api.meta import ObjectMeta
+from kubewright.background import run_forever
 from kubewright.client.errors import ConnectionFailed
 from kubewright.manager.leader_election import (
     NEVER,
@@ -128,7 +129,7 @@ class ShardMember:
                 logger.warning("could not join shards", extra={**self._log_fields(), "error": str(error)})
             await asyncio.sleep(self.retry_period)
         self._renewed_at = started
-        self._watching = asyncio.create_task(self._watch(), name="shard map")
+        self._watching = run_forever(self._watch, name="shard map")
         logger.info("joined shards", extra=self._log_fields())
 
     async def renew(self) -> None:

@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from kubewright.api.errors import APIError, Conflict, NotFound
+from kubewright.background import run_forever
 
 from .kubelet_api.listener import KubeletListener
 from .node_object import (
@@ -88,7 +89,7 @@ class NodeRegistration:
             except (APIError, OSError) as error:
                 logger.warning("could not register nodes, retrying", extra={"error": str(error)})
                 await asyncio.sleep(RETRY_SECONDS)
-        self._heartbeats = asyncio.create_task(self._send_heartbeats(), name="node heartbeats")
+        self._heartbeats = run_forever(self._send_heartbeats, name="node heartbeats")
 
     async def stop(self) -> None:
         """Stop the heartbeats and close the port; the Node objects stay."""

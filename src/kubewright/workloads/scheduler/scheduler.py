@@ -19,6 +19,7 @@ from kubewright.api.errors import APIError, Conflict, NotFound
 from kubewright.api.meta import MetaObject
 from kubewright.api.objects import Struct
 from kubewright.api.times import Time
+from kubewright.background import run_forever
 from kubewright.cache.informer import Informer
 from kubewright.cache.store import CacheEntry, ObjectChange
 from kubewright.client import Client
@@ -176,7 +177,7 @@ class Scheduler(BaseRunnable):
         """Schedule pods until `stop` is set."""
         await self._start_informers()
         logger.info("started scheduler", extra={"schedulers": self.name})
-        scheduling = asyncio.create_task(self._schedule(), name=f"scheduler {self.name}")
+        scheduling = run_forever(self._schedule, name=f"scheduler {self.name}")
         stopping = asyncio.create_task(stop.wait())
         try:
             await asyncio.wait([scheduling, stopping], return_when=asyncio.FIRST_COMPLETED)

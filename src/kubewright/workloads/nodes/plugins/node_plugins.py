@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kubewright.api.errors import APIError, NotFound
+from kubewright.background import run_forever
 from kubewright.node.devices.messages import Allocation
 from kubewright.node.plugin_registration import CSI_PLUGIN, DEVICE_PLUGIN, REGISTRY
 from kubewright.node.rpc import check_socket_path
@@ -72,7 +73,7 @@ class KubeletPlugins:
         await self.devices.start()
         self.mounts.read_volumes()
         self._watcher.start()
-        self._writing = asyncio.create_task(self._write_status(), name=f"devices of {self.node.name}")
+        self._writing = run_forever(self._write_status, name=f"devices of {self.node.name}")
 
     async def stop(self) -> None:
         """Close all connections."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from kubewright.api.errors import APIError
+from kubewright.background import run_forever
 from kubewright.node.errors import RPCError
 from kubewright.node.messages import Empty
 from kubewright.node.plugin_registration import GET_INFO, NOTIFY, PluginInfo, RegistrationStatus
@@ -44,7 +45,7 @@ class PluginWatcher:
     def start(self) -> None:
         """Watch the directory."""
         self._directory.mkdir(parents=True, exist_ok=True)
-        self._task = asyncio.create_task(self._watch(), name=f"plug-ins in {self._directory}")
+        self._task = run_forever(self._watch, name=f"plug-ins in {self._directory}")
 
     async def stop(self) -> None:
         """Stop watching; plug-ins are registered again after the next start."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from kubewright.api.errors import APIError
+from kubewright.background import run_forever
 from kubewright.workloads.nodes.objects import Object
 from kubewright.workloads.nodes.runtime import ContainerStartError
 
@@ -114,7 +115,7 @@ class PodVolumes:
                         retry_after=MOUNT_RETRY_SECONDS,
                     ) from None
         if self._refreshing is None and self._atomic:
-            self._refreshing = asyncio.create_task(self._refresh())
+            self._refreshing = run_forever(self._refresh, name="volumes")
 
     async def _set_up(self, name: str, volume: Object) -> str:
         if self._published is not None and (mounted := self._published(name)) is not None:

@@ -1,0 +1,55 @@
+"""Whether values of an object have changed the structure of what templates render to.
+
+Templates are text: a value with line breaks that is written without a filter can add fields, and whole
+documents, which the operator would apply with its own permissions. Therefore objects whose values contain
+line breaks are rendered twice, the second time with spaces instead. Both results must have the same objects
+and fields; the text of fields can differ, and so can the length of lists of plain values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+_BREAK: Final = re.compile("[\r\n\x85\u2028\u2029]")
+
+
+def has_line_breaks(value: Any) -> bool:
+    """Whether a value contains a text with line breaks."""
+    if isinstance(value, str):
+        return _BREAK.search(value) is not None
+    if isinstance(value, Mapping):
+        return any(has_line_breaks(key) or has_line_breaks(each) for key, each in value.items())
+    return isinstance(value, list) and any(map(has_line_breaks, value))
+
+
+def without_line_breaks(value: Any) -> Any:
+    """Return a value with spaces instead of line breaks; keys of mappings that users choose keep theirs."""
+    if isinstance(value, str):
+        return _BREAK.sub(" ", value)
+    if isinstance(value, Mapping):
+        return {key: without_line_breaks(each) for key, each in value.items()}
+    return [without_line_breaks(each) for each in value] if isinstance(value, list) else value
+
+
+def find_difference(actual: Any, expected: Any, path: str = "") -> str | None:
+    """Return the first path at which two rendered values have different fields, or `None`."""
+    if isinstance(actual, dict) and isinstance(expected, dict):
+        for key in (*actual, *expected):
+            if key not in actual or key not in expected:
+                return f"{path}.{key}"
+            if (found := find_difference(actual[key], expected[key], f"{path}.{key}")) is not None:
+                return found
+        return None
+    if isinstance(actual, list) and isinstance(expected, list):
+        if len(actual) != len(expected) and any(isinstance(each, dict | list) for each in actual + expected):
+            return f"{path}[{min(len(actual), len(expected))}]"
+        for index, (one, other) in enumerate(zip(actual, expected, strict=False)):
+            if (found := find_difference(one, other, f"{path}[{index}]")) is not None:
+                return found
+        return None
+    return path if type(actual) is not type(expected) else None
+
+
+__all__ = ["find_difference", "has_line_breaks", "without_line_breaks"]
