@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, NamedTuple
 
 from kubewright.api.quantity import Quantity
+from kubewright.background import run_forever
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +124,7 @@ class KubeletUsage:
         if node not in self._samples:
             await self._sample(node)
         if self._sampling is None or self._sampling.done():
-            self._sampling = asyncio.create_task(self._run(), name="kubelet-usage")
+            self._sampling = run_forever(self._run, name="kubelet usage")
         samples = self._samples.get(node)
         return samples.usage() if samples is not None else None
 
