@@ -8,10 +8,12 @@ import json
 import ssl
 import tempfile
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 from tests.controlplane.aggregation.toy_server import GROUP, SERVICES, register, until
 from tests.controlplane.path_client import PathClient
 
@@ -25,6 +27,7 @@ from kubewright.apiserver import (
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.apiserver.http.server import HTTPServer
 from kubewright.controlplane import ControlPlane
+from kubewright.tls.certificates import CertificateAuthority, server_context
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -317,3 +320,55 @@ async def test_only_spdy_is_tunnelled(plane: ControlPlane, bear: str) -> None:
     )
     assert head.startswith(b"HTTP/1.1 400")
     writer.close()
+
+
+@asynccontextmanager
+async def discovery_server(requests: list[tuple[str, str | None]]) -> AsyncIterator[str]:
+    """Serve aggregated discovery v2beta1 at all paths of APIs, and nothing else; record path and `Accept`."""
+    media = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
+    resource = {"resource": "toys", "scope": "Namespaced", "verbs": ["list"]}
+    version = {"version": "v1", "resources": [resource], "freshness": "Current"}
+    body = {"items": [{"metadata": {"name": GROUP}, "versions": [version]}]}
+
+    async def respond(request: web.BaseRequest) -> web.StreamResponse:
+        accept = request.headers.get("Accept")
+        requests.append((request.path, accept))
+        if not request.path.startswith("/apis"):
+            return web.Response(status=404)
+        if accept is not None and media not in accept:
+            return web.Response(status=406)
+        return web.Response(body=json.dumps(body).encode(), headers={"Content-Type": media})
+
+    pair = CertificateAuthority.create("toy").issue("toy", hosts=("127.0.0.1",), server=True)
+    server = web.Server(respond)
+    listener = await asyncio.get_running_loop().create_server(
+        server, "127.0.0.1", 0, ssl=server_context(pair)
+    )
+    try:
+        yield f"https://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    finally:
+        listener.close()
+        await server.shutdown(0.1)
+
+
+async def test_a_server_with_aggregated_discovery_alone(plane: ControlPlane, client: PathClient) -> None:
+    """As kube-apiserver, the availability check accepts anything, and v2beta1 is enough."""
+    requests: list[tuple[str, str | None]] = []
+    async with discovery_server(requests) as url:
+        plane.service_resolver.overrides["toy.default"] = url
+        await register(client, insecureSkipTLSVerify=True)
+        await until(client, "Passed")
+        await plane.wait_until_idle()
+        assert (f"/apis/{GROUP}/v1", None) in requests
+        accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+        found = await plane.server.handle(
+            HTTPRequest("GET", "/apis", headers={"Accept": accept}, user=SYSTEM)
+        )
+        groups = {each["metadata"]["name"]: each for each in json.loads(found.body)["items"]}
+        (version,) = groups[GROUP]["versions"]
+        assert (version["freshness"], version["resources"][0]["resource"]) == ("Current", "toys")
+        assert version["resources"][0]["responseKind"] == {"group": "", "version": "", "kind": ""}
+        assert f"/apis/{GROUP}" in (await client.get("/"))["paths"]
+        await client.delete(f"{SERVICES}/v1.{GROUP}")
+        await plane.wait_until_idle()
+        assert f"/apis/{GROUP}" not in (await client.get("/"))["paths"]

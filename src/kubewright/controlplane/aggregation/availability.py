@@ -146,7 +146,7 @@ class Availability:
 
     async def _ask(self, service: Service, path: str) -> str:
         try:
-            code, _, _ = await self.remote.get(service, path, AGGREGATOR)
+            code, _, _ = await self.remote.get(service, path, AGGREGATOR, accept="")
         except (OSError, ServiceNotResolved) as error:
             return str(error)
         if 200 <= code < 300:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 _decode = msgspec.json.Decoder().decode
+ACCEPTED = f"{AGGREGATED},{AGGREGATED.replace('v=v2', 'v=v2beta1')}"
+"""Versions of aggregated discovery of extension API servers; older ones have only v2beta1."""
 
 
 class Documents:
@@ -80,7 +82,7 @@ class Documents:
         return await self._fetch_openapi(service, group, version) or changed
 
     async def _aggregated(self, service: Service, group: str, version: str) -> Object | None:
-        code, body, headers = await self.remote.get(service, "/apis", AGGREGATOR, accept=AGGREGATED)
+        code, body, headers = await self.remote.get(service, "/apis", AGGREGATOR, accept=ACCEPTED)
         if code != 200 or "APIGroupDiscoveryList" not in headers.get("Content-Type", ""):
             return None
         for item in _decode(body).get("items") or ():

@@ -163,19 +163,24 @@ class Remote:
         accept: str = "application/json",
         timeout: float = 5.0,
     ) -> tuple[int, bytes, dict[str, str]]:
-        """Send a short request; raise `OSError`, `ServiceNotResolved` or `TimeoutError`."""
+        """Send a short request; raise `OSError`, `ServiceNotResolved` or `TimeoutError`.
+
+        Without `accept`, the request has no such header, as that of a health check.
+        """
         import asyncio
 
         import aiohttp
 
         session = await self.session()
+        accepted = [("Accept", accept)] if accept else []
         url = f"https://{await self.address(service)}{path}"
         try:
             async with (
                 asyncio.timeout(timeout),
                 session.get(
                     url,
-                    headers=[*identity_headers(user), ("Accept", accept), ("Accept-Encoding", "identity")],
+                    headers=[*identity_headers(user), *accepted, ("Accept-Encoding", "identity")],
+                    skip_auto_headers=("Accept",),
                     ssl=self.context(service),
                     server_hostname=self.name(service),
                     allow_redirects=False,
