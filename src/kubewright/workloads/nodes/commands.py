@@ -2,7 +2,7 @@
 
 `kubectl exec POD -- echo hi` and `kubectl cp` work without a handler: `echo`, `cat`, `env`, `printenv`, `ls`,
 `pwd`, `hostname`, `date`, `true`, `false`, `sleep`, `tar`, `touch`, `mkdir`, `rm`, `tee`, `test` and
-`sh -c` with these commands, `&&`, `||`, `;`, `>` and `>>`.
+`sh -c` with these commands, `exit`, `&&`, `||`, `;`, `>` and `>>`. Other syntax is an error (`shell_syntax`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import io
 import posixpath
-import shlex
 import tarfile
 import time
 from collections.abc import Awaitable, Callable
@@ -18,9 +17,11 @@ from typing import Final
 
 from .objects import Object
 from .runtime import ContainerRun, ExecRequest
+from .shell_syntax import SimpleCommand, UnsupportedSyntax, parse_script
 from .terminal_input import TerminalInput
 
 NOT_FOUND: Final = 127
+SYNTAX_ERROR: Final = 2
 MAX_INPUT: Final = 256 * 1024 * 1024
 
 
@@ -141,7 +142,9 @@ async def _shell(context: CommandContext, run: ContainerRun) -> int:
                     return code
                 code = await _script(context, run, line)
                 await context.request.streams.write_stdout(bytes(context.output))
+                await context.request.streams.write_stderr(bytes(context.errors))
                 context.output.clear()
+                context.errors.clear()
         return code
     return await _script(context, run, arguments[1] if len(arguments) > 1 else "")
 
@@ -152,10 +155,7 @@ async def _terminal(context: CommandContext, run: ContainerRun) -> int:
     while (line := await terminal.read_line()) is not None:
         if line.split()[:1] == ["exit"]:
             break
-        try:
-            code = await _script(context, run, line)
-        except ValueError as error:  # of shlex: an unmatched quotation mark
-            code = context.fail(f"syntax error: {error}", 2)
+        code = await _script(context, run, line)
         await terminal.write(bytes(context.output + context.errors))
         context.output.clear()
         context.errors.clear()
@@ -163,42 +163,35 @@ async def _terminal(context: CommandContext, run: ContainerRun) -> int:
 
 
 async def _script(context: CommandContext, run: ContainerRun, script: str) -> int:
-    lexer = shlex.shlex(script.replace("\n", ";"), posix=True, punctuation_chars=";&|>")
-    lexer.whitespace_split = True
-    code, words, operator = 0, [], ";"
-    for token in [*lexer, ";"]:
-        if token not in (";", "&&", "||"):
-            words.append(token)
-            continue
-        wanted = operator == ";" or (code == 0) == (operator == "&&")
-        if words and wanted:
-            code = await _simple(context, run, words)
-        operator, words = token, []
+    variables = environment(context.request, context.run)
+    try:
+        commands = parse_script(script, lambda name: variables.get(name, ""))
+    except UnsupportedSyntax as error:
+        return context.fail(str(error), SYNTAX_ERROR)
+    code = 0
+    for command in commands:
+        if command.operator == ";" or (code == 0) == (command.operator == "&&"):
+            if command.words[0] == "exit":
+                return (
+                    int(command.words[1]) % 256
+                    if command.words[1:2] and command.words[1].isdecimal()
+                    else code
+                )
+            code = await _simple(context, run, command)
     return code
 
 
-async def _simple(context: CommandContext, run: ContainerRun, words: list[str]) -> int:
-    target, append = "", False
-    for position, word in enumerate(words):
-        if word in (">", ">>") and position + 1 < len(words):
-            target, append = context.path(words[position + 1]), word == ">>"
-            words = [*words[:position], *words[position + 2 :]]
-            break
-    inner = CommandContext([_expand(word, context) for word in words], run, context.request)
+async def _simple(context: CommandContext, run: ContainerRun, command: SimpleCommand) -> int:
+    inner = CommandContext(command.words, run, context.request)
     code = await _run(inner, run)
-    if target:
-        before = context.files.files.get(target, b"") if append else b""
-        context.files.write(target, before + bytes(inner.output))
+    if command.target:
+        path = context.path(command.target)
+        before = context.files.files.get(path, b"") if command.append else b""
+        context.files.write(path, before + bytes(inner.output))
     else:
         context.output += inner.output
     context.errors += inner.errors
     return code
-
-
-def _expand(word: str, context: CommandContext) -> str:
-    for name, value in environment(context.request, context.run).items():
-        word = word.replace(f"${{{name}}}", value).replace(f"${name}", value)
-    return word
 
 
 def environment(request: ExecRequest, run: ContainerRun) -> dict[str, str]:
@@ -407,6 +400,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "hostname": lambda context: _print(context, environment(context.request, context.run)["HOSTNAME"]),
     "date": lambda context: _print(context, time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())),
     "true": _result,
+    ":": _result,
     "false": _result,
     "sleep": _sleep,
     "tar": _tar,
