@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from kubewright.api.errors import Forbidden
-from kubewright.apiserver import AdmissionAttributes, AdmissionPlugin
+from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
+from kubewright.apiserver import AdmissionAttributes, AdmissionPlugin, AdmissionRule
+from kubewright.apiserver.admission import AdmissionChain
+from kubewright.apiserver.authentication.user import SYSTEM
 
 MERGE = "application/merge-patch+json"
 
@@ -80,3 +87,49 @@ async def test_names_are_generated_after_mutation(new_server, talk_to, widget, b
     async with new_server(admission=[Look("look")]) as server:
         await talk_to(server).ok("POST", base, widget(metadata={"generateName": "w-"}))
     assert names == [None]
+
+
+@pytest.mark.parametrize(
+    ("resources", "write", "expected"),
+    [
+        (("pods",), ("CREATE", "", "pods", ""), True),
+        (("pods",), ("CREATE", "", "pods", "status"), False),
+        (("pods",), ("UPDATE", "", "pods", ""), False),
+        (("pods",), ("CREATE", "apps", "pods", ""), False),
+        (("pods/status",), ("CREATE", "", "pods", "status"), True),
+        (("pods/*",), ("CREATE", "", "pods", "status"), True),
+        (("pods/*",), ("CREATE", "", "pods", ""), False),
+        (("*",), ("CREATE", "", "services", ""), True),
+        (("*",), ("CREATE", "", "services", "status"), False),
+        (("*/*",), ("CREATE", "", "services", "status"), True),
+    ],
+)
+def test_rules_match_operations_groups_resources_and_subresources(
+    resources: tuple[str, ...], write: tuple[Any, str, str, str], expected: bool
+) -> None:
+    assert AdmissionRule(("CREATE",), "", resources).matches(*write) is expected
+
+
+async def test_a_plugin_is_not_asked_about_writes_outside_of_its_rules() -> None:
+    asked: list[str] = []
+
+    class Counting(AdmissionPlugin):
+        name = "counting"
+        mutating = True
+        rules = (AdmissionRule(("CREATE",), "", ("configmaps",)),)
+
+        def handles(self, request: AdmissionAttributes) -> bool:
+            asked.append(request.resource.resource)
+            return True
+
+    chain = AdmissionChain([Counting()])
+    for resource, operation in (("configmaps", "CREATE"), ("configmaps", "UPDATE"), ("pods", "CREATE")):
+        await chain.mutate(
+            AdmissionAttributes(
+                operation,  # type: ignore[arg-type]
+                SYSTEM,
+                GroupVersionResource("", "v1", resource),
+                *("", GroupVersionKind("", "v1", "Kind"), "default", "a", {}, None, None, False, None, None),
+            )
+        )
+    assert asked == ["configmaps"]

@@ -1,6 +1,7 @@
 from .admission import AdmissionAttributes as AdmissionAttributes
 from .admission import AdmissionChain as AdmissionChain
 from .admission import AdmissionPlugin as AdmissionPlugin
+from .admission import AdmissionRule as AdmissionRule
 from .authentication import AuthenticatorChain as AuthenticatorChain
 from .authentication.user import SYSTEM as SYSTEM
 from .authentication.user import User as User

@@ -8,9 +8,10 @@ reject it by raising an `APIError` (`Forbidden`, `Invalid`). One class can be bo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from .resource import Resource, Version
 
 AdmissionOperation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+_SELECTIONS: Final = 1024
+"""Operations on resources whose plug-ins are remembered."""
 
 
 @dataclass(slots=True)
@@ -69,10 +72,32 @@ class AdmissionAttributes:
             self.warnings.add(text)
 
 
+class AdmissionRule(NamedTuple):
+    """Writes that a plug-in handles, in the notation of webhook configurations."""
+
+    operations: tuple[AdmissionOperation, ...]
+    group: str
+    """API group; `*` for all."""
+    resources: tuple[str, ...]
+    """`pods`, `pods/status`, `pods/*` (all subresources), `*` (all resources), `*/*` (subresources too)."""
+
+    def matches(self, operation: AdmissionOperation, group: str, resource: str, subresource: str) -> bool:
+        """Whether a write is handled."""
+        if operation not in self.operations or self.group not in ("*", group):
+            return False
+        if "*/*" in self.resources:
+            return True
+        if subresource:
+            return f"{resource}/{subresource}" in self.resources or f"{resource}/*" in self.resources
+        return resource in self.resources or "*" in self.resources
+
+
 class AdmissionPlugin:
-    """Base class of plug-ins. `handles` decides, at little cost, whether a plug-in is called."""
+    """Base class of plug-ins. It is called for writes of its `rules` for which `handles` returns true."""
 
     name = ""
+    rules: tuple[AdmissionRule, ...] | None = None
+    """The writes that it handles, by operation and resource; `None`: all."""
     mutating = False
     validating = False
     reinvoke = False
@@ -83,7 +108,7 @@ class AdmissionPlugin:
     (quota)."""
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """Whether the plug-in is called for a write."""
+        """Whether the plug-in is called for a write of its rules; at little cost."""
         return True
 
     def wants_reinvocation(self, request: AdmissionAttributes) -> bool:
@@ -98,14 +123,20 @@ class AdmissionPlugin:
         """Raise an `APIError` to reject the write."""
 
 
+class _Selection(NamedTuple):
+    """The plug-ins whose rules match a write."""
+
+    mutating: tuple[AdmissionPlugin, ...]
+    validating: tuple[AdmissionPlugin, ...]
+    final: tuple[AdmissionPlugin, ...]
+
+
 class AdmissionChain:
     """The admission plug-ins of a server, in order."""
 
     def __init__(self, plugins: Iterable[AdmissionPlugin] = ()) -> None:
         self.plugins: list[AdmissionPlugin] = []
-        self._mutating: Sequence[AdmissionPlugin] = ()
-        self._validating: Sequence[AdmissionPlugin] = ()
-        self._final: Sequence[AdmissionPlugin] = ()
+        self._select: Callable[..., _Selection] = self._selection
         for plugin in plugins:
             self.add(plugin)
 
@@ -121,10 +152,24 @@ class AdmissionChain:
         self._sort()
 
     def _sort(self) -> None:
-        self._mutating = tuple(plugin for plugin in self.plugins if plugin.mutating)
-        validating = [plugin for plugin in self.plugins if plugin.validating]
-        self._validating = tuple(plugin for plugin in validating if not plugin.final)
-        self._final = tuple(plugin for plugin in validating if plugin.final)
+        self._select = lru_cache(_SELECTIONS)(self._selection)
+
+    def _selection(self, *write: Any) -> _Selection:
+        """Return the plug-ins for an operation, group, resource and subresource."""
+        wanted = [
+            plugin
+            for plugin in self.plugins
+            if plugin.rules is None or any(rule.matches(*write) for rule in plugin.rules)
+        ]
+        return _Selection(
+            tuple(plugin for plugin in wanted if plugin.mutating),
+            tuple(plugin for plugin in wanted if plugin.validating and not plugin.final),
+            tuple(plugin for plugin in wanted if plugin.validating and plugin.final),
+        )
+
+    def _selected(self, request: AdmissionAttributes) -> _Selection:
+        resource = request.resource
+        return self._select(request.operation, resource.group, resource.resource, request.subresource)
 
     @property
     def enabled(self) -> bool:
@@ -134,18 +179,18 @@ class AdmissionChain:
     @property
     def has_mutating(self) -> bool:
         """Whether any plug-in mutates."""
-        return bool(self._mutating)
+        return any(plugin.mutating for plugin in self.plugins)
 
     @property
     def has_validating(self) -> bool:
         """Whether any plug-in validates."""
-        return bool(self._validating or self._final)
+        return any(plugin.validating for plugin in self.plugins)
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
         """Run the mutating plug-ins; return whether the object was changed."""
         ran: list[tuple[AdmissionPlugin, int]] = []
         changes = 0
-        for plugin in self._mutating:
+        for plugin in self._selected(request).mutating:
             if plugin.handles(request):
                 changed = await plugin.mutate(request)
                 changes += bool(changed)
@@ -158,7 +203,8 @@ class AdmissionChain:
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Run the validating plug-ins concurrently; the first error, in order, is raised."""
-        wanted = [plugin for plugin in self._validating if plugin.handles(request)]
+        selected = self._selected(request)
+        wanted = [plugin for plugin in selected.validating if plugin.handles(request)]
         if len(wanted) == 1:
             await wanted[0].validate(request)
         elif wanted:
@@ -168,6 +214,6 @@ class AdmissionChain:
             for result in results:
                 if isinstance(result, BaseException):
                     raise result
-        for plugin in self._final:
+        for plugin in selected.final:
             if plugin.handles(request):
                 await plugin.validate(request)

@@ -13,7 +13,7 @@ from typing import Any
 from kubewright.api.errors import invalid
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupKind
-from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.apiserver.authentication.user import MASTERS, User
 from kubewright.apiserver.authorization import AuthorizationAttributes, Authorizer, Decision, forbidden
 
@@ -28,19 +28,14 @@ class ClaimStatusCheck(AdmissionPlugin):
 
     name = "ResourceClaimStatus"
     mutating = True
+    rules = (AdmissionRule(("UPDATE",), GROUP, ("resourceclaims/status",)),)
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """Handle status updates of claims, except by system:masters."""
-        return (
-            request.resource.resource == "resourceclaims"
-            and request.resource.group == GROUP
-            and request.subresource == "status"
-            and request.operation == "UPDATE"
-            and MASTERS not in request.user.groups
-        )
+        """Handle writes of all users except system:masters."""
+        return MASTERS not in request.user.groups
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
         """Authorize the changed parts; runs after the other mutating plug-ins."""

@@ -14,7 +14,7 @@ from typing import Any
 from kubewright.api.errors import APIError, forbidden, not_found
 from kubewright.api.field_errors import quote
 from kubewright.api.gvk import GroupResource
-from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.apiserver.authentication.user import MASTERS, User
 from kubewright.apiserver.authorization import AuthorizationAttributes, Authorizer, Decision
 from kubewright.apiserver.authorization.rbac import RBAC_GROUP, PolicyRule
@@ -33,19 +33,15 @@ class EscalationCheck(AdmissionPlugin):
 
     name = "RBACEscalation"
     mutating = True
+    rules = (AdmissionRule(("CREATE", "UPDATE"), RBAC_GROUP, ("*",)),)
 
     def __init__(self, rules: RuleResolver, authorizer: Authorizer) -> None:
         self._rules = rules
         self._authorizer = authorizer
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """Handle creates and updates of roles and bindings, except by system:masters."""
-        return (
-            request.resource.group == RBAC_GROUP
-            and request.operation in ("CREATE", "UPDATE")
-            and not request.subresource
-            and MASTERS not in request.user.groups
-        )
+        """Handle writes of all users except system:masters."""
+        return MASTERS not in request.user.groups
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
         """Check the object; runs after the other mutating plug-ins, as in kube-apiserver."""

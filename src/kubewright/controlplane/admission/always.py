@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.apiserver.authentication.user import SYSTEM
 
 from .rejection import reject
@@ -39,15 +39,7 @@ class DenyServiceExternalIPs(AdmissionPlugin):
 
     name = "DenyServiceExternalIPs"
     validating = True
-
-    def handles(self, request: AdmissionAttributes) -> bool:
-        """Handle creates and updates of services."""
-        return (
-            request.resource.resource == "services"
-            and not request.resource.group
-            and not request.subresource
-            and request.operation in ("CREATE", "UPDATE")
-        )
+    rules = (AdmissionRule(("CREATE", "UPDATE"), "", ("services",)),)
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Reject addresses that the old object does not have."""

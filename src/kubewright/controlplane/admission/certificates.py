@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
 
 from .rejection import reject
@@ -30,26 +30,16 @@ async def _may(
 
 class _Certificates(AdmissionPlugin):
     validating = True
-    subresource = ""
-    operations: tuple[str, ...] = ("UPDATE",)
 
     def __init__(self, server: Any) -> None:
         self._server = server
-
-    def handles(self, request: AdmissionAttributes) -> bool:
-        return (
-            request.resource.group == GROUP
-            and request.resource.resource == "certificatesigningrequests"
-            and request.subresource == self.subresource
-            and request.operation in self.operations
-        )
 
 
 class CertificateApproval(_Certificates):
     """Approval requires the verb `approve` on the signer."""
 
     name = "CertificateApproval"
-    subresource = "approval"
+    rules = (AdmissionRule(("UPDATE",), GROUP, ("certificatesigningrequests/approval",)),)
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Authorize the user for the signer of the stored request."""
@@ -62,7 +52,7 @@ class CertificateSigning(_Certificates):
     """Signing requires the verb `sign` on the signer."""
 
     name = "CertificateSigning"
-    subresource = "status"
+    rules = (AdmissionRule(("UPDATE",), GROUP, ("certificatesigningrequests/status",)),)
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Authorize the user if the certificate or conditions change."""
@@ -79,7 +69,7 @@ class CertificateSubjectRestriction(_Certificates):
     """Rejects `system:masters` in certificates of the kube-apiserver-client signer."""
 
     name = "CertificateSubjectRestriction"
-    operations = ("CREATE",)
+    rules = (AdmissionRule(("CREATE",), GROUP, ("certificatesigningrequests",)),)
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Check the organizations of the subject."""
@@ -105,13 +95,10 @@ class ClusterTrustBundleAttest(AdmissionPlugin):
 
     name = "ClusterTrustBundleAttest"
     validating = True
+    rules = (AdmissionRule(("CREATE", "UPDATE", "DELETE"), GROUP, ("clustertrustbundles",)),)
 
     def __init__(self, server: Any) -> None:
         self._server = server
-
-    def handles(self, request: AdmissionAttributes) -> bool:
-        """Handle writes of trust bundles."""
-        return request.resource.group == GROUP and request.resource.resource == "clustertrustbundles"
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Authorize the user."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.api.quantity import Quantity
-from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.controlplane.informers import Informers
 
 from .rejection import reject
@@ -20,18 +20,10 @@ class ClaimResize(AdmissionPlugin):
 
     name = "PersistentVolumeClaimResize"
     validating = True
+    rules = (AdmissionRule(("UPDATE",), "", ("persistentvolumeclaims",)),)
 
     def __init__(self, informers: Informers) -> None:
         self._informers = informers
-
-    def handles(self, request: AdmissionAttributes) -> bool:
-        """Handle updates of claims."""
-        return (
-            request.operation == "UPDATE"
-            and request.resource.resource == "persistentvolumeclaims"
-            and not request.resource.group
-            and not request.subresource
-        )
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Reject growth that the storage class does not support."""

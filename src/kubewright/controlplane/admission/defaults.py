@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.controlplane.informers import Informers
 
 from .rejection import reject
@@ -20,23 +20,13 @@ class _Filler(AdmissionPlugin):
 
     mutating = True
     reinvoke = True
-    resources: frozenset[tuple[str, str]] = frozenset()
-    operations: tuple[str, ...] = ("CREATE",)
-
-    def handles(self, request: AdmissionAttributes) -> bool:
-        return (
-            not request.subresource
-            and request.operation in self.operations
-            and (request.resource.group, request.resource.resource) in self.resources
-        )
 
 
 class DefaultTolerationSeconds(_Filler):
     """Adds tolerations for not-ready and unreachable nodes, with a duration."""
 
     name = "DefaultTolerationSeconds"
-    resources = frozenset((("", "pods"),))
-    operations = ("CREATE", "UPDATE")
+    rules = (AdmissionRule(("CREATE", "UPDATE"), "", ("pods",)),)
 
     def __init__(self, not_ready: int = 300, unreachable: int = 300) -> None:
         """The arguments are seconds."""
@@ -69,7 +59,7 @@ class TaintNodesByCondition(_Filler):
     """Taints new nodes as not ready."""
 
     name = "TaintNodesByCondition"
-    resources = frozenset((("", "nodes"),))
+    rules = (AdmissionRule(("CREATE",), "", ("nodes",)),)
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
         """Taint the node."""
@@ -91,12 +81,9 @@ class StorageObjectInUseProtection(_Filler):
         "persistentvolumeclaims": "kubernetes.io/pvc-protection",
         "volumeattributesclasses": "kubernetes.io/vac-protection",
     }
-    resources = frozenset(
-        (
-            ("", "persistentvolumes"),
-            ("", "persistentvolumeclaims"),
-            ("storage.k8s.io", "volumeattributesclasses"),
-        )
+    rules = (
+        AdmissionRule(("CREATE",), "", ("persistentvolumes", "persistentvolumeclaims")),
+        AdmissionRule(("CREATE",), "storage.k8s.io", ("volumeattributesclasses",)),
     )
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
@@ -125,7 +112,7 @@ class DefaultStorageClass(_Filler):
     """Sets the default storage class of claims."""
 
     name = "DefaultStorageClass"
-    resources = frozenset((("", "persistentvolumeclaims"),))
+    rules = (AdmissionRule(("CREATE",), "", ("persistentvolumeclaims",)),)
     _annotations = (
         "storageclass.kubernetes.io/is-default-class",
         "storageclass.beta.kubernetes.io/is-default-class",
@@ -157,7 +144,7 @@ class DefaultIngressClass(_Filler):
     """Sets the default class of Ingresses."""
 
     name = "DefaultIngressClass"
-    resources = frozenset((("networking.k8s.io", "ingresses"),))
+    rules = (AdmissionRule(("CREATE",), "networking.k8s.io", ("ingresses",)),)
 
     def __init__(self, informers: Informers) -> None:
         self._informers = informers

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kubewright.api.quantity import Quantity
-from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.controlplane.informers import Informers
 
 from .rejection import reject
@@ -23,22 +23,17 @@ class LimitRanger(AdmissionPlugin):
     mutating = True
     validating = True
     reinvoke = True
+    rules = (
+        AdmissionRule(("CREATE",), "", ("pods", "persistentvolumeclaims")),
+        AdmissionRule(("UPDATE",), "", ("pods/resize", "persistentvolumeclaims")),
+    )
 
     def __init__(self, informers: Informers) -> None:
         self._informers = informers
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """Handle creates and resizes of pods, and claims."""
-        if request.resource.group or request.operation not in ("CREATE", "UPDATE"):
-            return False
-        old: Object = (request.old_object or {}).get("metadata") or {}
-        if old.get("deletionTimestamp"):
-            return False
-        what = (request.resource.resource, request.subresource, request.operation)
-        return what in (("pods", "", "CREATE"), ("pods", "resize", "UPDATE")) or what[:2] == (
-            "persistentvolumeclaims",
-            "",
-        )
+        """Handle objects that are not being deleted."""
+        return not ((request.old_object or {}).get("metadata") or {}).get("deletionTimestamp")
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
         """Set default requests and limits of containers."""

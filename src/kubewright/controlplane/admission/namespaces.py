@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kubewright.api.errors import AlreadyExists, forbidden, not_found
 from kubewright.api.gvk import GroupResource
-from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 
 from .rejection import reject
 from .sources import ObjectSource
@@ -27,15 +27,17 @@ class NamespaceLifecycle(AdmissionPlugin):
 
     name = "NamespaceLifecycle"
     mutating = True
+    rules = (
+        AdmissionRule(("CREATE", "CONNECT"), "*", ("*/*",)),
+        AdmissionRule(("DELETE",), "", ("namespaces",)),
+    )
 
     def __init__(self, informers: ObjectSource) -> None:
         self._informers = informers
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """Handle creates in namespaces, CONNECT requests, and deletes of namespaces."""
-        if request.operation == "DELETE":
-            return request.resource.resource == "namespaces" and not request.resource.group
-        return bool(request.namespace) and request.operation in ("CREATE", "CONNECT")
+        """Handle requests in namespaces, and deletes of namespaces."""
+        return bool(request.namespace) or request.operation == "DELETE"
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
         """Reject invalid requests; objects are never changed."""
@@ -75,13 +77,14 @@ class NamespaceExists(AdmissionPlugin):
 
     name = "NamespaceExists"
     validating = True
+    rules = (AdmissionRule(("CREATE", "UPDATE", "DELETE"), "*", ("*/*",)),)
 
     def __init__(self, informers: ObjectSource) -> None:
         self._informers = informers
 
     def handles(self, request: AdmissionAttributes) -> bool:
         """Handle writes in namespaces."""
-        return request.operation != "CONNECT" and _is_in_namespace(request)
+        return _is_in_namespace(request)
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Look the namespace up."""
@@ -94,6 +97,7 @@ class NamespaceAutoProvision(AdmissionPlugin):
 
     name = "NamespaceAutoProvision"
     mutating = True
+    rules = (AdmissionRule(("CREATE",), "*", ("*/*",)),)
 
     def __init__(self, server: APIServer, informers: ObjectSource) -> None:
         self._server = server
@@ -101,7 +105,7 @@ class NamespaceAutoProvision(AdmissionPlugin):
 
     def handles(self, request: AdmissionAttributes) -> bool:
         """Handle creates in namespaces, except dry runs."""
-        return request.operation == "CREATE" and not request.dry_run and _is_in_namespace(request)
+        return not request.dry_run and _is_in_namespace(request)
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
         """Create the namespace; the object is not changed."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kubewright.api.quantity import Quantity
-from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.controlplane.informers import Informers
 
 from .rejection import reject
@@ -26,20 +26,14 @@ class _NodeRule(AdmissionPlugin):
     """Base of plug-ins for spec updates of pods that are bound to a node."""
 
     validating = True
-    subresources: tuple[str, ...] = ()
 
     def __init__(self, informers: Informers) -> None:
         self._informers = informers
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        return (
-            request.operation == "UPDATE"
-            and request.resource.resource == "pods"
-            and not request.resource.group
-            and request.subresource in self.subresources
-            and bool(((request.object or {}).get("spec") or {}).get("nodeName"))
-            and _generation(request.object) != _generation(request.old_object)
-        )
+        return bool(((request.object or {}).get("spec") or {}).get("nodeName")) and _generation(
+            request.object
+        ) != _generation(request.old_object)
 
     async def _node(self, request: AdmissionAttributes) -> Object:
         assert request.object is not None
@@ -79,7 +73,7 @@ class DeclaredFeatures(_NodeRule):
     """Rejects updates that require a feature that the node does not declare."""
 
     name = "NodeDeclaredFeatureValidator"
-    subresources = ("", "resize")
+    rules = (AdmissionRule(("UPDATE",), "", ("pods", "pods/resize")),)
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Reject updates with missing features."""
@@ -102,7 +96,7 @@ class PodResize(_NodeRule):
     """Rejects resizes beyond the node's allocatable resources."""
 
     name = "PodResizeValidator"
-    subresources = ("resize",)
+    rules = (AdmissionRule(("UPDATE",), "", ("pods/resize",)),)
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Reject resizes that cannot fit."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import not_found
 from kubewright.api.gvk import GroupResource
-from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
 
 from .rejection import reject
@@ -78,6 +78,7 @@ class NodeRestriction(AdmissionPlugin):
 
     name = "NodeRestriction"
     mutating = True
+    rules = (AdmissionRule(("CREATE", "UPDATE", "DELETE"), "*", ("*/*",)),)
 
     def __init__(self, server: APIServer, informers: Informers) -> None:
         self._server = server
@@ -95,7 +96,7 @@ class NodeRestriction(AdmissionPlugin):
 
     def handles(self, request: AdmissionAttributes) -> bool:
         """Handle writes of kubelets."""
-        return request.operation != "CONNECT" and node_of(request.user) is not None
+        return node_of(request.user) is not None
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
         """Reject forbidden writes; objects are never changed."""

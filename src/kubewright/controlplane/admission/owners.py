@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
 
 from .rejection import reject
@@ -23,15 +23,14 @@ class OwnerReferences(AdmissionPlugin):
 
     name = "OwnerReferencesPermissionEnforcement"
     validating = True
+    rules = (AdmissionRule(("CREATE", "UPDATE"), "*", ("*/*",)),)
 
     def __init__(self, server: APIServer) -> None:
         self._server = server
 
     def handles(self, request: AdmissionAttributes) -> bool:
         """Handle changes of owner references, except of pods by their own kubelet."""
-        if request.operation not in ("CREATE", "UPDATE") or request.subresource == "status":
-            return False
-        return _owners(request.object) != _owners(request.old_object)
+        return request.subresource != "status" and _owners(request.object) != _owners(request.old_object)
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Authorize deletion of the object, then finalizer updates of newly blocked owners."""

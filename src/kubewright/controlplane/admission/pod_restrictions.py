@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from kubewright.api.errors import APIError
-from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.controlplane.informers import Informers
 
 from .rejection import reject
@@ -28,16 +28,7 @@ ALLOWED_TOLERATIONS = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
 class _Pods(AdmissionPlugin):
     """Base of plug-ins for writes of pods."""
 
-    operations: tuple[str, ...] = ("CREATE", "UPDATE")
-
-    def handles(self, request: AdmissionAttributes) -> bool:
-        """Handle pods, but not their subresources."""
-        return (
-            request.resource.resource == "pods"
-            and not request.resource.group
-            and not request.subresource
-            and request.operation in self.operations
-        )
+    rules = (AdmissionRule(("CREATE", "UPDATE"), "", ("pods",)),)
 
 
 class _NamespacedPods(_Pods):
@@ -75,8 +66,6 @@ class AlwaysPullImages(_Pods):
 
     def handles(self, request: AdmissionAttributes) -> bool:
         """Handle new pods and updates with new images."""
-        if not super().handles(request):
-            return False
         if request.operation == "CREATE":
             return True
         old = (request.old_object or {}).get("spec") or {}
@@ -167,7 +156,7 @@ class PodNodeSelector(_NamespacedPods):
     name = "PodNodeSelector"
     mutating = True
     validating = True
-    operations = ("CREATE",)
+    rules = (AdmissionRule(("CREATE",), "", ("pods",)),)
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
         """Merge both selectors."""

@@ -15,7 +15,7 @@ from typing import Any
 from kubewright.api.errors import invalid
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupKind
-from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.apiserver.stored_objects import UndecodableObjects
 from kubewright.controlplane.informers import Informers
 
@@ -47,18 +47,13 @@ class PodSecurity(AdmissionPlugin):
 
     name = "PodSecurity"
     validating = True
+    rules = (
+        AdmissionRule(("CREATE", "UPDATE"), "", ("pods", "pods/ephemeralcontainers", "namespaces")),
+        *(AdmissionRule(("CREATE", "UPDATE"), group, (resource,)) for group, resource in _TEMPLATES),
+    )
 
     def __init__(self, informers: Informers) -> None:
         self._informers = informers
-
-    def handles(self, request: AdmissionAttributes) -> bool:
-        """Handle pods, workloads with pod templates, and namespaces."""
-        if request.operation not in ("CREATE", "UPDATE"):
-            return False
-        key = (request.resource.group, request.resource.resource)
-        if key == ("", "pods"):
-            return request.subresource in ("", "ephemeralcontainers")
-        return (key in _TEMPLATES or key == ("", "namespaces")) and not request.subresource
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Check a pod, a pod template, or the labels of a namespace."""

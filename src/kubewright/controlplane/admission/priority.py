@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.controlplane.informers import Informers
 
 from .rejection import reject
@@ -20,18 +20,13 @@ class Priority(AdmissionPlugin):
     mutating = True
     validating = True
     reinvoke = True
+    rules = (
+        AdmissionRule(("CREATE", "UPDATE"), "", ("pods",)),
+        AdmissionRule(("CREATE", "UPDATE"), GROUP, ("priorityclasses",)),
+    )
 
     def __init__(self, informers: Informers) -> None:
         self._informers = informers
-
-    def handles(self, request: AdmissionAttributes) -> bool:
-        """Handle writes of pods and priority classes."""
-        return (
-            not request.subresource
-            and request.operation in ("CREATE", "UPDATE")
-            and (request.resource.group, request.resource.resource)
-            in (("", "pods"), (GROUP, "priorityclasses"))
-        )
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
         """Set priority and preemption policy."""

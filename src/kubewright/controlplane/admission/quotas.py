@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kubewright.api.errors import APIError, Conflict, NotFound
 from kubewright.api.gvk import GroupResource
 from kubewright.api.quantity import Quantity
-from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.controlplane.informers import Informers
 from kubewright.controlplane.loopback_client import LoopbackClient
@@ -39,6 +39,15 @@ class ResourceQuotas(AdmissionPlugin):
     name = "ResourceQuota"
     validating = True
     final = True
+    rules = (
+        AdmissionRule(("CREATE",), "*", ("*",)),
+        AdmissionRule(
+            ("UPDATE",),
+            "",
+            ("services", "persistentvolumeclaims", "persistentvolumeclaims/status", "pods/resize"),
+        ),
+    )
+    """Creates, and updates that can increase usage."""
 
     def __init__(self, server: APIServer, informers: Informers) -> None:
         self._server = server
@@ -51,21 +60,9 @@ class ResourceQuotas(AdmissionPlugin):
         """Usage that this process wrote last, by namespace and name of the quota."""
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """Handle creates, and updates that can increase usage."""
-        if not request.namespace or (
-            request.resource.resource == "namespaces" and not request.resource.group
-        ):
-            return False
-        if request.operation == "CREATE":
-            return not request.subresource
-        if request.operation != "UPDATE" or request.resource.group:
-            return False
-        return (request.resource.resource, request.subresource) in (
-            ("services", ""),
-            ("persistentvolumeclaims", ""),
-            ("persistentvolumeclaims", "status"),
-            ("pods", "resize"),
-        )
+        """Handle objects in namespaces."""
+        namespaces = request.resource.resource == "namespaces" and not request.resource.group
+        return bool(request.namespace) and not namespaces
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Charge the additional usage of the object."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.controlplane.informers import Informers
 
 from .rejection import reject
@@ -19,18 +19,10 @@ class RuntimeClasses(AdmissionPlugin):
     mutating = True
     validating = True
     reinvoke = True
+    rules = (AdmissionRule(("CREATE",), "", ("pods",)),)
 
     def __init__(self, informers: Informers) -> None:
         self._informers = informers
-
-    def handles(self, request: AdmissionAttributes) -> bool:
-        """Handle creates of pods."""
-        return (
-            request.operation == "CREATE"
-            and not request.subresource
-            and request.resource.resource == "pods"
-            and not request.resource.group
-        )
 
     async def _class(self, request: AdmissionAttributes, spec: Object) -> Object | None:
         name = spec.get("runtimeClassName")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubewright.api.names import generate_name
-from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.controlplane.informers import Informers
 
 from .rejection import reject
@@ -36,19 +36,14 @@ class ServiceAccounts(AdmissionPlugin):
     mutating = True
     validating = True
     reinvoke = True
+    rules = (
+        AdmissionRule(("CREATE",), "", ("pods",)),
+        AdmissionRule(("UPDATE",), "", ("pods/ephemeralcontainers",)),
+    )
 
     def __init__(self, informers: Informers, *, timeout: float = 1.0) -> None:
         self._informers = informers
         self._timeout = timeout
-
-    def handles(self, request: AdmissionAttributes) -> bool:
-        """Handle creates of pods, and ephemeral containers."""
-        return (
-            request.resource.resource == "pods"
-            and not request.resource.group
-            and (request.operation, request.subresource)
-            in (("CREATE", ""), ("UPDATE", "ephemeralcontainers"))
-        )
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
         """Set service account, token volume and image pull secrets."""

@@ -6,7 +6,7 @@ changes of the node are not copied.
 
 from __future__ import annotations
 
-from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.controlplane.informers import Informers
 
 LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
@@ -17,18 +17,10 @@ class TopologyLabels(AdmissionPlugin):
 
     name = "PodTopologyLabels"
     mutating = True
+    rules = (AdmissionRule(("CREATE",), "", ("pods", "pods/binding")),)
 
     def __init__(self, informers: Informers) -> None:
         self._informers = informers
-
-    def handles(self, request: AdmissionAttributes) -> bool:
-        """Handle creates of pods, and bindings."""
-        return (
-            request.operation == "CREATE"
-            and request.resource.resource == "pods"
-            and not request.resource.group
-            and request.subresource in ("", "binding")
-        )
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
         """Copy the labels of the node, if it exists."""
