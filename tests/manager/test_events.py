@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import tracemalloc
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,20 +13,20 @@ import pytest
 from kubewright.api import ObjectMeta
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.api.gvk import GroupVersionKind
+from kubewright.api.times import format_time, now, now_micro, parse_time
 from kubewright.client import Client
 from kubewright.client.errors import ConnectionFailed
 from kubewright.client.rest.request import APIRequest, CallNext
 from kubewright.controller.controller import Controller
 from kubewright.manager import EventRecorder
 from kubewright.manager.events import AGGREGATE_AFTER, MESSAGE_LENGTH, QUEUE_LENGTH, STOP_SECONDS, EventAPI
-from kubewright.testing.time import START, wall_clock
 
 CORE = GroupVersionKind("", "v1", "Event")
 EVENTS = GroupVersionKind("events.k8s.io", "v1", "Event")
 
 
 def recorder(client: Client, api: EventAPI = "events.k8s.io/v1") -> EventRecorder:
-    return EventRecorder(client, "tester", api=api, clock=asyncio.get_running_loop().time, now=wall_clock)
+    return EventRecorder(client, "tester", api=api)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ async def test_an_event_names_object_reason_and_reporter(client: Client, subject
     assert event["regarding"]["uid"] == event["related"]["uid"] == subject.metadata.uid
     assert event["regarding"]["kind"] == "ConfigMap"
     assert event["reportingController"] == "tester"
-    assert event["eventTime"].startswith("2030-01-01T")
+    assert parse_time(event["eventTime"]) == now_micro()
     (old,) = await events(client, CORE)
     assert old["involvedObject"]["name"] == "a"
     assert old["message"] == "it is there"
@@ -67,8 +67,8 @@ async def test_repetitions_in_the_core_api(client: Client, subject: ConfigMap) -
     (event,) = await events(client, CORE)
     assert event["count"] == 3
     assert event["source"] == {"component": "tester"}
-    assert event["firstTimestamp"] == "2030-01-01T00:00:00Z"
-    assert event["lastTimestamp"] == "2030-01-01T00:02:00Z"
+    assert event["firstTimestamp"] == format_time(now() - timedelta(seconds=180))
+    assert event["lastTimestamp"] == format_time(now() - timedelta(seconds=60))
 
 
 async def test_repetitions_become_a_series(client: Client, subject: ConfigMap) -> None:
@@ -253,8 +253,6 @@ async def test_threads_may_record_events(
     client: Client, subject: ConfigMap, running: Callable[..., Any], eventually: Callable[..., Any]
 ) -> None:
     made = recorder(client)
-    made._now = lambda: wall_clock() if threading.current_thread() is threading.main_thread() else START
-
     async with running(made):
         await asyncio.sleep(1)
         await asyncio.to_thread(made.event, subject, "Normal", "FromThread", "x")

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from kubewright.testing.time import START, FakeTimeLoop, fake_time, wall_clock
+from kubewright.testing.time import FakeTimeLoop, fake_time
 
 
 def test_timers_run_in_order_without_waiting():
@@ -68,22 +68,6 @@ def test_sockets_work_inside_one_loop():
         return received
 
     assert fake_time(scenario()) == b"hello\n"
-
-
-def test_wall_clock_advances_with_the_loop():
-    async def scenario():
-        await asyncio.sleep(90)
-        return wall_clock()
-
-    assert (fake_time(scenario()) - START).total_seconds() == 90
-
-
-def test_wall_clock_requires_a_fake_time_loop():
-    async def scenario():
-        wall_clock()
-
-    with pytest.raises(RuntimeError, match="fake_time"):
-        asyncio.run(scenario())
 
 
 def test_a_loop_for_fixtures():

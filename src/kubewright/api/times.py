@@ -2,12 +2,15 @@
 
 `Time` is RFC 3339 to the second and `MicroTime` to the microsecond; both are `datetime` values in Python.
 `now()` returns a value for a `Time`, `now_micro()` one for a `MicroTime`. `Duration` has Go's notation
-(`1h30m`, `250ms`) and is exact to the nanosecond.
+(`1h30m`, `250ms`) and is exact to the nanosecond. `wall_time` and `monotonic_time` are the default values of
+parameters that take a clock: unlike `time.time` and `time.monotonic` themselves, an object that was created
+with them follows a simulated clock that is installed later.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from datetime import UTC, datetime, timedelta
 from functools import total_ordering
 from typing import Annotated, Final
@@ -46,6 +49,16 @@ def now_micro() -> datetime:
     """
     value = datetime.now(UTC)
     return value if value.microsecond else value.replace(microsecond=1)
+
+
+def wall_time() -> float:
+    """Return the current time in seconds since the Unix epoch."""
+    return time.time()
+
+
+def monotonic_time() -> float:
+    """Return the time in seconds of a clock that never goes backwards, which is also that of event loops."""
+    return time.monotonic()
 
 
 def parse_time(text: str) -> datetime:

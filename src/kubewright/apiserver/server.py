@@ -15,12 +15,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from kubewright.api.times import monotonic_time
 from kubewright.background import check_loops, run_forever
 from kubewright.storage.contract import Storage, StorageError
 
@@ -78,7 +78,7 @@ class APIServer:
         bookmark_interval: float = 60.0,
         freshness_timeout: float = 3.0,
         compaction_interval: float = 300.0,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic_time,
         rng: random.Random | None = None,
         log_sample: float = 0.0,
         slow_request: float = 1.0,

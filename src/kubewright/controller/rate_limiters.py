@@ -7,9 +7,10 @@ are those of client-go: 5 ms to 1000 s per key, 10 per second with a burst of 10
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Hashable
 from typing import Generic, Protocol, TypeVar
+
+from kubewright.api.times import monotonic_time
 
 K = TypeVar("K", bound=Hashable)
 K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
@@ -56,18 +57,19 @@ class BucketRateLimiter(Generic[K]):
     """Token bucket shared by all keys: `rate` per second on average, bursts of up to `burst`."""
 
     def __init__(
-        self, rate: float = 10.0, burst: int = 100, *, clock: Callable[[], float] = time.monotonic
+        self, rate: float = 10.0, burst: int = 100, *, clock: Callable[[], float] = monotonic_time
     ) -> None:
         self.rate = rate
         self.burst = burst
         self._clock = clock
         self._tokens = float(burst)
-        self._filled_at = clock()
+        self._filled_at: float | None = None
 
     def when(self, key: K) -> float:
         """Reserve the next token and return the delay until it is available."""
         now = self._clock()
-        self._tokens = min(float(self.burst), self._tokens + (now - self._filled_at) * self.rate)
+        if self._filled_at is not None:
+            self._tokens = min(float(self.burst), self._tokens + (now - self._filled_at) * self.rate)
         self._filled_at = now
         self._tokens -= 1
         return max(0.0, -self._tokens / self.rate)

@@ -7,12 +7,12 @@ Functions that need the options of one concern take its class: a `ControlPlaneOp
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from kubewright.api.times import monotonic_time
 from kubewright.apiserver.audit.flags import FLAGS
 from kubewright.options.kinds import (
     ARRAY,
@@ -400,7 +400,7 @@ class ShutdownOptions:
 class EmbeddingOptions:
     """Embedding: for programs that run the control plane; they have no flags."""
 
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = monotonic_time
     rng: random.Random | None = None
     shares_port: bool = False
     """Whether other processes listen on the port, too."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kubewright.api.codec import ObjectHeader, loads
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.redaction import redact_secret
+from kubewright.api.times import monotonic_time
 from kubewright.background import run_forever
 from kubewright.cache.list_watch import ListWatch
 from kubewright.cache.reflector import Reflector
@@ -37,7 +38,7 @@ ObjectPath = tuple[GroupVersionKind, str, str]
 class Histories:
     """The histories of the objects that were requested last."""
 
-    def __init__(self, client: Client, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, client: Client, *, clock: Callable[[], float] = monotonic_time) -> None:
         self._client = client
         self._clock = clock
         self._histories: OrderedDict[ObjectPath, _History] = OrderedDict()

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kubewright.api.codec import ObjectHeader
 from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupKind
+from kubewright.api.times import monotonic_time
 from kubewright.background import run_forever
 from kubewright.cache.list_watch import ListWatch
 from kubewright.cache.reflector import Reflector
@@ -68,7 +68,7 @@ class ObjectIndex:
         *,
         max_objects: int = MAX_OBJECTS,
         idle_seconds: float = IDLE_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic_time,
     ) -> None:
         self._client = client
         self._max_objects = max_objects

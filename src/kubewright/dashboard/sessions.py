@@ -12,10 +12,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any, Final
+
+from kubewright.api.times import wall_time
 
 HEADER: Final = "X-Kubewright-Dashboard"
 """Header with the session."""
@@ -31,7 +32,7 @@ SAFE_METHODS: Final = ("GET", "HEAD")
 class Sessions:
     """The tokens that are not used yet, and the sessions."""
 
-    def __init__(self, *, key: bytes = b"", clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, *, key: bytes = b"", clock: Callable[[], float] = wall_time) -> None:
         """With a `key`, sessions are signed instead of stored: they outlive a restart with the same key."""
         self._key = key
         self._clock = clock

@@ -20,8 +20,7 @@ Runs:
 - `run_result`: `Run`, the result of a run, and its `Finding`s
 - `aligned_steps`: steps at the times of the reference run
 - `loop`: `VirtualLoop`, the event loop with virtual time and simulated processes
-- `determinism`: clocks and randomness that depend on the seed only; `captured_references` finds modules that
-  refer to them directly
+- `determinism`: clocks and randomness that depend on the seed only
 - `cluster`: `SimulatedCluster`, the control plane and the processes of the operator
 - `processes`, `factories`: processes of the operator, and a new operator for each of them
 - `programs`: `WorkloadControllers` and `ControlPlaneControllers`, controllers as programs to explore

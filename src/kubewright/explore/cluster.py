@@ -31,7 +31,7 @@ from kubewright.manager.operator_webhooks import build_webhook_server, has_webho
 from kubewright.storage.memory import MemoryStorage
 from kubewright.workloads.controllers import PROGRAMS, component_names
 
-from .determinism import EPOCH, Randomness
+from .determinism import Randomness
 from .external import ExternalSystems
 from .faults import Fault
 from .local_webhooks import URL, LocalWebhooks
@@ -129,15 +129,13 @@ class SimulatedCluster:
 
     async def start(self) -> None:
         """Start the control plane, install the CRDs and webhooks and create the objects of the setup."""
-        loop = self.loop
         operator = (self.old_factory or self.factory)()
-        storage = MemoryStorage(clock=lambda: EPOCH + loop.now)
+        storage = MemoryStorage()
         storage.maintenance_interval = MAINTENANCE_INTERVAL
         self.plane = plane = ControlPlane(
             port=None,
             auth="always-allow",
             store=storage,
-            clock=loop.time,
             rng=self.randomness.stream("server"),
             server_options={"bookmark_interval": BOOKMARK_INTERVAL},
             nodes=self.scenario.nodes or (1 if self.scenario.controllers else 0),

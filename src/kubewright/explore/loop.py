@@ -25,7 +25,10 @@ from asyncio import events
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from concurrent.futures import Executor
 from contextvars import Context, ContextVar
+from datetime import UTC, datetime
 from typing import Any, TypeVar
+
+from kubewright.testing.simulated_clock import SimulatedClock
 
 from .thread_calls import ThreadCall, current_call
 
@@ -33,6 +36,8 @@ T = TypeVar("T")
 
 MAX_STEPS_PER_INSTANT = 200_000
 """Callbacks without an advance of the clock after which a run is a livelock."""
+EPOCH = datetime(2030, 1, 1, tzinfo=UTC).timestamp()
+"""Wall clock at virtual time 0, in seconds since the Unix epoch: the same in every run."""
 _CANCELLATIONS = 5
 """How often tasks are cancelled at the end of a run."""
 
@@ -103,13 +108,14 @@ class _NoConnections:
         pass
 
 
-class VirtualLoop(asyncio.base_events.BaseEventLoop):
+class VirtualLoop(SimulatedClock, asyncio.base_events.BaseEventLoop):
     """Event loop of one run."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
         """Virtual seconds since the start."""
+        self.epoch = EPOCH
         self.step = 0
         """Number of callbacks that have been run."""
         self.timers = 0
@@ -134,6 +140,18 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
     def time(self) -> float:
         """Return the virtual time in seconds."""
         return self.now
+
+    def wall_time(self) -> float:
+        """Return the seconds since the Unix epoch that the running simulated process sees."""
+        process = PROCESS.get()
+        return self.epoch + self.now + (0.0 if process is None else process.skew)
+
+    def block(self, seconds: float) -> None:
+        """Sleep for virtual seconds: a plain function of the operator lets the loop run meanwhile."""
+        if current_call() is not None:
+            self.run_from_thread(asyncio.sleep(seconds))
+        else:
+            self.now += seconds
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -341,4 +359,4 @@ class VirtualLoop(asyncio.base_events.BaseEventLoop):
                 ready.append(handle)
 
 
-__all__ = ["PROCESS", "Livelock", "NumberedTask", "ProcessState", "VirtualLoop"]
+__all__ = ["EPOCH", "PROCESS", "Livelock", "NumberedTask", "ProcessState", "VirtualLoop"]

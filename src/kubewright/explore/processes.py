@@ -99,8 +99,6 @@ class OperatorProcess(ProcessState):
         manager = (await prepare(operator, client)).manager
         manager.handle_signals = False
         control_order(self, manager)
-        if manager.elector is not None:
-            manager.elector.clock = cluster.loop.time
         await manager.run(self.stop)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

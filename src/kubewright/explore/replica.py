@@ -193,7 +193,7 @@ class ReplicaDispatcher(EventDispatcher):
     def __init__(self, process: OperatorProcess) -> None:
         cluster = process.cluster
         source = cluster.plane.server.dispatcher
-        super().__init__(source.storage, source.prefix, clock=cluster.loop.time)
+        super().__init__(source.storage, source.prefix)
         self.informers: Informers | None = None
         """Decides which events are points."""
         self._source = source

@@ -14,7 +14,6 @@ import asyncio
 import logging
 import socket
 import threading
-import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from kubewright.api.codec import to_plain
 from kubewright.api.errors import AlreadyExists, APIError, NotFound
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject, ObjectReference
-from kubewright.api.times import format_micro_time, format_time, now_micro
+from kubewright.api.times import format_micro_time, format_time, monotonic_time, now_micro
 from kubewright.api.unstructured import Unstructured
 from kubewright.background import run_forever
 from kubewright.client import Client, patches
@@ -138,7 +137,7 @@ class EventAggregator:
 class EventCorrelator:
     """What is known of earlier events. Recorders of one process can share it, and its memory."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = monotonic_time) -> None:
         self.clock = clock
         self.filter = EventSpamFilter(clock)
         self.aggregator = EventAggregator(clock)
@@ -229,7 +228,7 @@ class EventRecorder(BaseRunnable):
         component: str,
         *,
         api: EventAPI = "events.k8s.io/v1",
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic_time,
         now: Callable[[], datetime] = now_micro,
         correlator: EventCorrelator | None = None,
     ) -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError
+from kubewright.api.times import monotonic_time
 from kubewright.api.unstructured import Unstructured
 from kubewright.client.errors import ConnectionFailed
 from kubewright.runnable import BaseRunnable
@@ -139,7 +139,7 @@ class MetricsAuthorizer:
     """
 
     def __init__(
-        self, client: Client, *, cache_seconds: float = 60.0, clock: Callable[[], float] = time.monotonic
+        self, client: Client, *, cache_seconds: float = 60.0, clock: Callable[[], float] = monotonic_time
     ) -> None:
         self._client = client
         self._cache_seconds = cache_seconds

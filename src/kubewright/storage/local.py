@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import time
 from abc import abstractmethod
 from collections.abc import Callable
 
+from kubewright.api.times import wall_time
 from kubewright.background import run_forever
 
 from .contract import (
@@ -52,7 +52,7 @@ class LocalStorage(Storage):
         self,
         *,
         history: History | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = wall_time,
         max_request_bytes: int = MAX_REQUEST_BYTES,
     ) -> None:
         self.max_request_bytes = max_request_bytes

@@ -15,11 +15,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, TypeVar, TypeVarTuple, Unpack
+
+from kubewright.api.times import wall_time
 
 from .contract import StorageError, StorageEvent
 from .keyspace import History
@@ -56,7 +57,7 @@ class SQLiteStorage(LocalStorage):
         path: str | os.PathLike[str],
         *,
         history: History | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = wall_time,
         max_request_bytes: int = MAX_REQUEST_BYTES,
         accept_data_loss: bool = False,
         fsync: bool = True,

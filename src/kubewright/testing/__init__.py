@@ -7,6 +7,9 @@
 - `operators`: `run_operator` runs an operator for the duration of a test
 - `apiservers`: `run_app` runs an extension API server behind a control plane
 - `time`: `fake_time` and `FakeTimeLoop`, an event loop with a simulated clock
+- `simulated_clock`: the same clock for `datetime`, `time`, threads and, in `simulated_tls`, certificates;
+  `replaced_functions` and `captured_references` replace the functions of the standard library
+- `loop_connections`: counts the bytes that a loop sends to itself
 - `pytest_plugin`: the fixtures `control_plane`, `client`, `running_operator` and `running_app`, which pytest
   finds by itself
 - `strategies`: `from_kind` and `updates_of`, hypothesis strategies for valid objects of a kind

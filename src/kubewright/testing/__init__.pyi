@@ -13,4 +13,3 @@ from .strategies import from_kind as from_kind
 from .strategies import updates_of as updates_of
 from .time import FakeTimeLoop as FakeTimeLoop
 from .time import fake_time as fake_time
-from .time import wall_clock as wall_clock

@@ -25,8 +25,6 @@ from kubewright.client.kind_types import AnyKind
 from kubewright.manager import Manager, Operator
 from kubewright.manager.operator_runtime import prepare
 
-from .time import FakeTimeLoop
-
 
 class SettingOverrides(TypedDict, total=False):
     """Settings of an operator for one run; see `kubewright.manager.Settings`."""
@@ -81,9 +79,6 @@ async def run_operator(
     finally:
         operator.settings = before
     manager.handle_signals = False
-    loop = asyncio.get_running_loop()
-    if manager.elector is not None and isinstance(loop, FakeTimeLoop):
-        manager.elector.clock = loop.time
     stop = asyncio.Event()
     run = asyncio.create_task(manager.run(stop))
     elected = asyncio.create_task(manager.elected.wait())

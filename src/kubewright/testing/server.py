@@ -11,7 +11,6 @@ embedded one in both forms.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import secrets
@@ -31,8 +30,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from kubewright.client import Client, ClusterConfig, PEMData, load_config
 from kubewright.client.transport.interface import Transport
-
-from .time import FakeTimeLoop
 
 if TYPE_CHECKING:
     from kubewright.client.rest.metrics import ClientMetrics
@@ -125,8 +122,7 @@ async def start_test_server(
 ) -> AsyncIterator[TestServer]:
     """Start a server; `config` is for a real one, `options` are passed to `ControlPlane`.
 
-    In a `FakeTimeLoop`, the control plane uses the clock of the loop. With `nodes`, pods run on simulated
-    nodes that a test can steer: `server.nodes`, `server.pods`.
+    With `nodes`, pods run on simulated nodes that a test can steer: `server.nodes`, `server.pods`.
     """
     from kubewright.client.transport.http import HTTPTransport
 
@@ -141,7 +137,6 @@ async def start_test_server(
     from kubewright.apiserver.in_process import InProcessTransport
     from kubewright.controlplane import ControlPlane
 
-    _use_simulated_clock(options)
     plane = ControlPlane(port=None if kind == "in-process" else 0, **options)
     async with plane:
         if plane.workloads is not None and plane.workloads.registration is not None:
@@ -155,20 +150,6 @@ async def start_test_server(
             yield TestServer(kind, found, transport, plane)
         finally:
             await transport.aclose()
-
-
-def _use_simulated_clock(options: ControlPlaneOptions) -> None:
-    """Set the clocks of server and storage to that of a running `FakeTimeLoop`, unless options set them."""
-    from kubewright.storage.url import open_storage
-
-    loop = asyncio.get_running_loop()
-    if not isinstance(loop, FakeTimeLoop):
-        return
-    options.setdefault("clock", loop.time)
-    store = options.get("store", "memory:")
-    if isinstance(store, str) and store.startswith(("memory", "sqlite")):
-        started = time.time()
-        options["store"] = open_storage(store, clock=lambda: started + loop.time())
 
 
 @dataclass(frozen=True, slots=True)

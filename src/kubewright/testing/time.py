@@ -14,7 +14,9 @@ For all async tests of a folder, with pytest-asyncio 1.3 or later, in its `conft
     def pytest_asyncio_loop_factories(config, item):
         return {"fake-time": FakeTimeLoop}
 
-`wall_clock` returns the corresponding date, for code that takes its `now` as an argument.
+The date is simulated as well: `now()` of `kubewright.api`, `datetime.now`, `time.time`, `time.monotonic` and
+all timestamps of a test server follow the clock of the loop (`simulated_clock`). It starts at the current
+date, to the second, or at `start`.
 """
 
 from __future__ import annotations
@@ -22,19 +24,19 @@ from __future__ import annotations
 import asyncio
 import selectors
 import socket
+import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Executor
-from datetime import UTC, datetime, timedelta
+from concurrent.futures import Executor, ProcessPoolExecutor
+from datetime import datetime
 from typing import Any, TypeVar
 
 from .loop_connections import LoopConnections
+from .simulated_clock import SimulatedClock, call_with_clock, real_sleep, real_time, replaced_clocks
 
 T = TypeVar("T")
 
 DELIVERY_TIMEOUT = 1.0
 """Real seconds to wait for bytes that the loop has sent to itself."""
-START = datetime(2030, 1, 1, tzinfo=UTC)
-"""The date of `wall_clock` when a loop starts."""
 
 
 class _FakeTimeSelector:
@@ -64,22 +66,28 @@ class _FakeTimeSelector:
         elif not ready and self._io_timeout and connections.has_other_processes():
             ready = self._real.select(self._io_timeout)
         if not ready:
-            loop.now += timeout
+            loop.advance(timeout)
             loop.jumps += 1
         return ready
 
 
-class FakeTimeLoop(asyncio.SelectorEventLoop):
+class FakeTimeLoop(SimulatedClock, asyncio.SelectorEventLoop):
     """Event loop with a simulated clock that starts at 0."""
 
-    def __init__(self, *, io_timeout: float = 0.0) -> None:
-        """`io_timeout`: real seconds to wait for sockets of other processes before the clock advances."""
+    def __init__(self, *, io_timeout: float = 0.0, start: datetime | None = None) -> None:
+        """`io_timeout`: real seconds to wait for sockets of other processes before the clock advances.
+        `start`: the date at the start, by default the current one; requires a time zone."""
         self.now = 0.0
+        self.epoch = _timestamp(start)
         self.jumps = 0
         """Number of times that the clock was advanced."""
         self.connections = LoopConnections()
         self.threads = 0
         """Number of running calls in threads."""
+        self._io_timeout = io_timeout
+        self._calls: set[int] = set()
+        """Identifiers of the threads that run calls."""
+        self._clock_lock = threading.Lock()
         selector = _FakeTimeSelector(selectors.DefaultSelector(), io_timeout)
         super().__init__(selector)  # type: ignore[arg-type]
         selector.loop = self
@@ -88,9 +96,39 @@ class FakeTimeLoop(asyncio.SelectorEventLoop):
         """Return the simulated time in seconds."""
         return self.now
 
-    def wall_clock(self) -> datetime:
-        """Return the date that corresponds to the simulated time."""
-        return START + timedelta(seconds=self.now)
+    def advance(self, seconds: float) -> None:
+        """Advance the clock without running anything; timers that are due run afterwards."""
+        with self._clock_lock:
+            self.now += seconds
+
+    def run_forever(self) -> None:
+        """Run until `stop` is called; the code that runs sees the simulated clock."""
+        with replaced_clocks.installed():
+            super().run_forever()
+
+    def block(self, seconds: float) -> None:
+        """Sleep for simulated seconds: in the thread of the loop nothing else runs meanwhile.
+
+        Another thread waits for the loop, but no longer than the same number of real seconds, because the
+        loop may be waiting for the thread.
+        """
+        if seconds < 0:
+            raise ValueError("sleep length must be non-negative")
+        if asyncio._get_running_loop() is self:
+            real_sleep(min(seconds, self._io_timeout))
+            self.advance(seconds)
+            return
+        until = self.now + seconds
+        sleeps: Coroutine[Any, Any, None] = asyncio.sleep(seconds)
+        if threading.get_ident() in self._calls:
+            sleeps = self.run_for_thread(sleeps)
+        waiting = asyncio.run_coroutine_threadsafe(sleeps, self)
+        try:
+            waiting.result(seconds)
+        except TimeoutError:
+            waiting.cancel()
+            with self._clock_lock:
+                self.now = max(self.now, until)
 
     async def create_server(self, *args: Any, **options: Any) -> asyncio.Server:
         """Create a TCP server; bytes sent to it from this loop are waited for."""
@@ -118,7 +156,10 @@ class FakeTimeLoop(asyncio.SelectorEventLoop):
         self, executor: Executor | None, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
         """Run a call in a thread; the clock does not advance until it has ended."""
-        future = super().run_in_executor(executor, func, *args)
+        if isinstance(executor, ProcessPoolExecutor):  # has the clock of the operating system
+            future = super().run_in_executor(executor, func, *args)
+        else:
+            future = super().run_in_executor(executor, self._call, func, *args)
         self.threads += 1
         future.add_done_callback(self._thread_ended)
         return future
@@ -131,25 +172,34 @@ class FakeTimeLoop(asyncio.SelectorEventLoop):
         finally:
             self.threads += 1
 
+    def _call(self, func: Callable[..., T], *args: Any) -> T:
+        thread = threading.get_ident()
+        self._calls.add(thread)
+        try:
+            return call_with_clock(self, func, *args)
+        finally:
+            self._calls.discard(thread)
+
     def _thread_ended(self, _: asyncio.Future[Any]) -> None:
         self.threads -= 1
 
 
-def fake_time(main: Coroutine[Any, Any, T], *, io_timeout: float = 0.0) -> T:
+def fake_time(main: Coroutine[Any, Any, T], *, io_timeout: float = 0.0, start: datetime | None = None) -> T:
     """Run a coroutine in a `FakeTimeLoop` and return its result.
 
     `io_timeout`: real seconds to wait for sockets of other processes before each advance of the clock.
+    `start`: the date at the start, with a time zone; by default the current one, to the second.
     """
-    with asyncio.Runner(loop_factory=lambda: FakeTimeLoop(io_timeout=io_timeout)) as runner:
+    with asyncio.Runner(loop_factory=lambda: FakeTimeLoop(io_timeout=io_timeout, start=start)) as runner:
         return runner.run(main)
 
 
-def wall_clock() -> datetime:
-    """Return the date of the running `FakeTimeLoop`."""
-    loop = asyncio.get_running_loop()
-    if not isinstance(loop, FakeTimeLoop):
-        raise RuntimeError("wall_clock() requires a running FakeTimeLoop; use fake_time()")
-    return loop.wall_clock()
+def _timestamp(start: datetime | None) -> float:
+    if start is None:
+        return float(int(real_time()))  # the fraction would be different in each run
+    if start.tzinfo is None:
+        raise ValueError(f"the start {start} requires a time zone: datetime(2030, 1, 1, tzinfo=UTC)")
+    return start.timestamp()
 
 
-__all__ = ["START", "FakeTimeLoop", "fake_time", "wall_clock"]
+__all__ = ["FakeTimeLoop", "fake_time"]

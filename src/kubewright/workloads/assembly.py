@@ -57,15 +57,11 @@ def create_component_manager(workloads: Workloads, component: Component) -> Comp
     source = component.event_source or component.name
     if workloads.event_correlator is None:
         workloads.event_correlator = EventCorrelator(asyncio.get_running_loop().time)
-    recorder = EventRecorder(
-        client, source, api="v1", now=workloads.now, correlator=workloads.event_correlator
-    )
+    recorder = EventRecorder(client, source, api="v1", correlator=workloads.event_correlator)
     manager.add(recorder)
     if workloads.pods is None:
         workloads.pods = PodLister(manager.cache)
-    return ComponentManager(
-        manager, cached, recorder, pods=workloads.pods, now=workloads.now, workloads=workloads
-    )
+    return ComponentManager(manager, cached, recorder, pods=workloads.pods, workloads=workloads)
 
 
 __all__ = ["INDEXES", "create_component_manager", "create_manager"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kubewright.cache import Cache, CachedClient
@@ -30,7 +29,6 @@ class ComponentManager:
         recorder: EventRecorder,
         *,
         pods: PodLister,
-        now: Callable[[], datetime],
         workloads: Workloads,
     ) -> None:
         self.manager = manager
@@ -40,8 +38,6 @@ class ComponentManager:
         """Records events in the name of the component."""
         self.pods = pods
         """Lists of cached pods, decoded once for all components."""
-        self.now = now
-        """Returns the current time in UTC, from the clock of the event loop."""
         self.workloads = workloads
         """The assembly, for components that need its options or other users (`workloads.connection`)."""
 
@@ -49,6 +45,10 @@ class ComponentManager:
     def cache(self) -> Cache:
         """The shared cache."""
         return self.manager.cache
+
+    def now(self) -> datetime:
+        """Return the current time in UTC."""
+        return datetime.now(UTC)
 
     def add(self, runnable: Runnable) -> None:
         """Run a component with the manager."""

@@ -10,7 +10,6 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
@@ -111,7 +110,6 @@ class Workloads:
         self._stop = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._supervision: BackgroundLoop | None = None
-        self._epoch = (datetime.now(UTC), 0.0)
 
     @property
     def simulated_metrics(self) -> SimulatedMetrics:
@@ -143,14 +141,8 @@ class Workloads:
         """The names of the components that have been started."""
         return frozenset(self._started)
 
-    def now(self) -> datetime:
-        """Return the current time in UTC, from the clock of the event loop, so that tests can control it."""
-        wall, loop_time = self._epoch
-        return wall + timedelta(seconds=asyncio.get_running_loop().time() - loop_time)
-
     async def start(self) -> None:
         """Register the nodes and wait for the first objects; return when the nodes exist."""
-        self._epoch = (datetime.now(UTC), asyncio.get_running_loop().time())
         await self._register_nodes()
         for component in self.components:
             if not component.triggers:
@@ -226,7 +218,7 @@ class Workloads:
 
         sender = self.connection.sender(kubelet.user)
         settings = load_settings(self.nodes)
-        self.registration = NodeRegistration(sender, load_nodes(self.nodes), settings=settings, now=self.now)
+        self.registration = NodeRegistration(sender, load_nodes(self.nodes), settings=settings)
         await self.registration.start()
         self._services.append(self.registration)
         if self.kubelet_directory is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -72,7 +73,7 @@ class Cluster:
         condition = {
             "type": "Ready",
             "status": "True" if ready else "False",
-            "lastTransitionTime": format_time(self.workloads.now()),
+            "lastTransitionTime": format_time(datetime.now(UTC)),
         }
         status = {"phase": "Running", "conditions": [condition]}
         await self.client.patch(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -52,7 +53,7 @@ class Components:
     ) -> None:
         """Set the status of a pod."""
         ready = phase == "Running" if ready is None else ready
-        moment = self.workloads.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         body: dict[str, Any] = {"phase": phase, **status}
         body["conditions"] = [
             *(status.get("conditions") or ()),

@@ -33,7 +33,7 @@ async def jobs(cluster: Any) -> list[Job]:
 
 
 async def finish(cluster: Any, job: Job, condition: str = "Complete") -> None:
-    now = cluster.workloads.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     interim = "SuccessCriteriaMet" if condition == "Complete" else "FailureTarget"
     conditions = [
         {"type": each, "status": "True", "lastTransitionTime": now} for each in (interim, condition)
@@ -49,7 +49,7 @@ async def test_schedule(run: Any) -> None:
     async with run("cronjob-controller") as cluster:
         client = cluster.client
         # Every five minutes, for the first time in one or two minutes.
-        minute = (cluster.workloads.now() + timedelta(minutes=2)).minute % 5
+        minute = (datetime.now(UTC) + timedelta(minutes=2)).minute % 5
         schedule = f"{minute}-59/5 * * * *"
         await client.create(cron_job(schedule, timeZone="Europe/Berlin", successfulJobsHistoryLimit=1))
         await asyncio.sleep(301)

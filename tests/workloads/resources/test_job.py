@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -53,7 +54,7 @@ async def wait_for_condition(cluster: Any, type_: str, name: str = "work", timeo
 
 
 async def fail(cluster: Any, pod: Pod, code: int = 1) -> None:
-    now = cluster.workloads.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     terminated = {"exitCode": code, "finishedAt": now}
     status = {"name": "c", "image": "i", "imageID": "", "ready": False, "restartCount": 0}
     await cluster.set_pod(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -57,7 +58,7 @@ def autoscaler(**spec: Any) -> dict[str, Any]:
 
 
 async def add_pods(cluster: Any, pod: Any, *numbers: int) -> None:
-    started = cluster.workloads.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     for number in numbers:
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
         await cluster.client.create(pod(f"p{number}", {"app": "web"}, containers=[container]))

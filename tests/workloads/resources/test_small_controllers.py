@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kubewright.api.conditions import get_condition
@@ -134,7 +134,7 @@ async def test_legacy_tokens(run: Any) -> None:
                 }
             )
         tracking = "kube-apiserver-legacy-service-account-token-tracking"
-        start = workloads.now()
+        start = datetime.now(UTC)
         await client.patch(
             "configmaps",
             patches.merge_patch({"data": {"since": f"{start - timedelta(days=800):%Y-%m-%d}"}}),

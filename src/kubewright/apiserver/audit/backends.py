@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
+from kubewright.api.times import monotonic_time
 from kubewright.client.transport.headers import replace_surrogates
 
 from .event import AuditEvent, ObjectReference
@@ -48,7 +48,7 @@ class AuditBackend(Protocol):
 class MonitoredBackend:
     """A backend whose errors are rejections, counted and logged."""
 
-    def __init__(self, delegate: AuditBackend, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, delegate: AuditBackend, *, clock: Callable[[], float] = monotonic_time) -> None:
         self.delegate = delegate
         self.name = delegate.name
         self.failed_events = 0

@@ -14,11 +14,12 @@ import logging
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from kubewright.api.times import wall_time
 
 from .event import AuditEvent
 
@@ -44,7 +45,7 @@ class LogBackend:
         max_backups: int = 0,
         max_age: int = 0,
         compress: bool = False,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = wall_time,
     ) -> None:
         """`max_size` is in megabytes, `max_age` in days; 0 means 100 megabytes, and no other limit."""
         if format not in FORMATS:

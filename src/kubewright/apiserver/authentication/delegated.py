@@ -6,11 +6,11 @@ are cached for ten seconds.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from kubewright.api.errors import APIError, InternalError, Unauthorized
+from kubewright.api.times import monotonic_time
 from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.http.messages import HTTPRequest
 
@@ -28,7 +28,7 @@ class TokenReviewAuthenticator:
         *,
         audiences: Sequence[str] = (),
         cache_seconds: float = 10.0,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic_time,
     ) -> None:
         self.review = review
         self.audiences = list(audiences)

@@ -6,11 +6,11 @@ seconds.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kubewright.api.errors import InternalError
+from kubewright.api.times import monotonic_time
 
 from . import AuthorizationAttributes, AuthorizationResult, Decision
 
@@ -26,7 +26,7 @@ class DelegatedAuthorizer:
         *,
         allow_seconds: float = 10.0,
         deny_seconds: float = 10.0,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic_time,
     ) -> None:
         self.review = review
         self.allow_seconds = allow_seconds

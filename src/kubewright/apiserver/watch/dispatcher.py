@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kubewright.api.errors import too_large_resource_version
+from kubewright.api.times import monotonic_time
 from kubewright.background import run_forever
 from kubewright.storage.contract import Compacted, Storage, StorageError, StorageEvent
 
@@ -124,7 +124,7 @@ class EventDispatcher:
     goes on.
     """
 
-    def __init__(self, storage: Storage, prefix: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, storage: Storage, prefix: str, *, clock: Callable[[], float] = monotonic_time) -> None:
         self.storage = storage
         self.prefix = prefix
         self.clock = clock

@@ -11,13 +11,13 @@ import logging
 import os
 import ssl
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from multidict import CIMultiDict
 
+from kubewright.api.times import monotonic_time
 from kubewright.client.errors import ConfigError, CredentialsError
 from kubewright.client.transport.headers import escape_key
 
@@ -61,7 +61,7 @@ class StaticToken:
 class TokenFile:
     """A token in a file that is rotated; the last token is used while the file is missing."""
 
-    def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, path: str, clock: Callable[[], float] = monotonic_time) -> None:
         self._path = Path(path)
         self._clock = clock
         self._token = ""
@@ -88,7 +88,7 @@ class TokenFile:
 class Credentials:
     """The credentials of a `ClusterConfig`, renewed when they change."""
 
-    def __init__(self, config: ClusterConfig, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, config: ClusterConfig, clock: Callable[[], float] = monotonic_time) -> None:
         self._config = config
         self._clock = clock
         self._exec = ExecCredentials(config) if config.exec is not None else None

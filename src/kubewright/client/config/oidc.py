@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from kubewright.api import codec
+from kubewright.api.times import wall_time
 from kubewright.client.errors import ConfigError, CredentialsError
 from kubewright.client.transport.interface import read_limited
 
@@ -26,7 +26,7 @@ TIMEOUT = 30.0
 class OIDCToken:
     """The ID token of an `oidc` auth provider."""
 
-    def __init__(self, config: Mapping[str, str], clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, config: Mapping[str, str], clock: Callable[[], float] = wall_time) -> None:
         for key in ("idp-issuer-url", "client-id"):
             if not config.get(key):
                 raise ConfigError(f"the oidc auth provider requires {key}")

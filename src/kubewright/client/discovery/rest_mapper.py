@@ -8,7 +8,6 @@ to a running cluster.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Any, TypeVar
@@ -17,6 +16,7 @@ from kubewright.api import builtin_resources
 from kubewright.api.declarations import has_status, is_resource, resource_info
 from kubewright.api.gvk import GroupKind, GroupVersionKind, GroupVersionResource
 from kubewright.api.meta import MetaObject
+from kubewright.api.times import monotonic_time
 from kubewright.client.discovery.api_resource import APIResource
 from kubewright.client.errors import NoKindMatch
 from kubewright.client.kind_types import AnyKind, MetadataKind, UnstructuredKind
@@ -33,7 +33,7 @@ RELOAD_PERIOD = 1.0
 class RESTMapper:
     """The resources of one server by kind."""
 
-    def __init__(self, rest: RESTClient, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, rest: RESTClient, *, clock: Callable[[], float] = monotonic_time) -> None:
         self._rest = rest
         self._clock = clock
         self._known: dict[AnyKind, APIResource] = {}

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, Self
 
 from kubewright.api.errors import InternalError, ServiceUnavailable, Timeout, TooManyRequests
+from kubewright.api.times import monotonic_time
 from kubewright.client.backoff import Backoff
 from kubewright.client.errors import ConnectionFailed
 from kubewright.client.kind_types import ObjectT
@@ -54,7 +54,7 @@ class Watch(Generic[ObjectT]):
         bookmarks: bool = False,
         resume: bool = True,
         backoff: Backoff | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic_time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._open = open_watch

@@ -7,8 +7,9 @@ not.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
+
+from kubewright.api.times import monotonic_time
 
 
 class TokenBucket:
@@ -19,7 +20,7 @@ class TokenBucket:
         rate: float,
         burst: int,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic_time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         if rate <= 0 or burst < 1:
@@ -29,12 +30,13 @@ class TokenBucket:
         self._clock = clock
         self._sleep = sleep
         self._tokens = float(burst)
-        self._updated_at = clock()
+        self._updated_at: float | None = None
 
     async def acquire(self) -> float:
         """Wait for a token; return the seconds waited."""
         now = self._clock()
-        self._tokens = min(self._burst, self._tokens + (now - self._updated_at) * self._rate) - 1
+        elapsed = 0.0 if self._updated_at is None else now - self._updated_at
+        self._tokens = min(self._burst, self._tokens + elapsed * self._rate) - 1
         self._updated_at = now
         if self._tokens >= 0:
             return 0.0

@@ -17,12 +17,12 @@ import asyncio
 import logging
 import random
 import re
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from kubewright.api import codec
 from kubewright.api.errors import APIError, from_response
+from kubewright.api.times import monotonic_time
 from kubewright.client.errors import ConnectionFailed, ResponseTooLarge
 from kubewright.client.transport.interface import (
     APIResponse,
@@ -59,7 +59,7 @@ class RESTClient:
         user_agent: str = "",
         on_warning: Callable[[str], None] | None = None,
         server: str = "",
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic_time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
     ) -> None:

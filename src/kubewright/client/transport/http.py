@@ -11,11 +11,11 @@ import asyncio
 import os
 import socket
 import ssl
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
+from kubewright.api.times import monotonic_time
 from kubewright.client.config.cluster_config import ClusterConfig
 from kubewright.client.config.credentials import Credentials
 from kubewright.client.errors import ConfigError, ConnectionFailed
@@ -46,7 +46,7 @@ class HTTPTransport:
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         compress_watch_lists: bool = False,
         environ: Mapping[str, str] = os.environ,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic_time,
     ) -> None:
         self.config = config
         self.credentials = credentials or Credentials(config)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import time
 import uuid
 from collections.abc import Callable
 from typing import Annotated, Final, NamedTuple
@@ -25,6 +24,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
+from kubewright.api.times import monotonic_time
 from kubewright.apiserver.encoding.protobuf_wire import ProtobufError
 from kubewright.apiserver.stored_objects import ENCRYPTED
 from kubewright.background import run_forever
@@ -118,7 +118,7 @@ class KMSProvider(Provider):
     """Encrypts with seeds that the plug-in at a unix socket encrypts."""
 
     def __init__(
-        self, name: str, socket: str, timeout: float = 3.0, *, clock: Callable[[], float] = time.monotonic
+        self, name: str, socket: str, timeout: float = 3.0, *, clock: Callable[[], float] = monotonic_time
     ) -> None:
         self.name = name
         self.prefix = ENCRYPTED + f"kms:v2:{name}:".encode()

@@ -7,12 +7,12 @@ through `/.well-known/openid-configuration`, so that other services can verify t
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
+from kubewright.api.times import wall_time
 from kubewright.apiserver.authentication.serviceaccount import public_key_of
 from kubewright.apiserver.encoding.negotiation import JSON, require
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
@@ -36,7 +36,7 @@ class TokenIssuer:
         keys: Sequence[bytes] = (),
         audiences: Sequence[str] = (),
         jwks_uri: str = "",
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = wall_time,
     ) -> None:
         """`jwks_uri`: where the key set is published, if not at this server."""
         self._jwks_uri = jwks_uri

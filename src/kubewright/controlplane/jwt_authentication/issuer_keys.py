@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+
+from kubewright.api.times import monotonic_time
 
 if TYPE_CHECKING:
     import jwt
@@ -40,7 +41,7 @@ class IssuerKeys:
         *,
         discovery_url: str = "",
         authority: str = "",
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic_time,
     ) -> None:
         """`authority`: CA bundle (PEM) of the issuer's server; the system's authorities by default."""
         self.issuer = issuer

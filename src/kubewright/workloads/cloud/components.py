@@ -54,9 +54,7 @@ def add_node_route_controller(manager: ComponentManager) -> None:
     """Add the controller of routes."""
     provider = _provider(manager)
     if provider.routes is not None:
-        RouteController(
-            manager, manager.recorder, provider.routes, cluster_cidrs=POD_CIDRS, now=manager.now
-        ).add()
+        RouteController(manager, manager.recorder, provider.routes, cluster_cidrs=POD_CIDRS).add()
 
 
 __all__ = [

@@ -11,15 +11,13 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Final
 
 from kubewright.api.core.v1 import Node, NodeAddress
 from kubewright.api.errors import NotFound
 from kubewright.api.meta import ObjectReference
-from kubewright.api.times import format_time
-from kubewright.api.times import now as utc_now
+from kubewright.api.times import format_time, now
 from kubewright.cache.store import ObjectChange
 from kubewright.client import patches
 from kubewright.controller import Controller, ControllerBuilder, Request, Result
@@ -51,7 +49,6 @@ class RouteController:
         cluster_cidrs: Sequence[str],
         cluster: str = "kubernetes",
         interval: float = RECONCILE_INTERVAL,
-        now: Callable[[], datetime] = utc_now,
     ) -> None:
         """`cluster_cidrs`: ranges of pod addresses; routes outside of them are not deleted."""
         self._manager = manager
@@ -61,7 +58,6 @@ class RouteController:
         self._cluster = cluster
         self._cluster_cidrs = [ipaddress.ip_network(cidr) for cidr in cluster_cidrs]
         self._interval = interval
-        self._now = now
         self._next_reconcile = 0.0
         self._calls = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
 
@@ -163,7 +159,7 @@ class RouteController:
             for one in conditions
         ):
             return
-        stamp = format_time(self._now())
+        stamp = format_time(now())
         condition = {
             "type": NETWORK_UNAVAILABLE,
             "status": status,

@@ -120,13 +120,10 @@ class BudgetReconciler:
                 message=str(error),
                 observed_generation=status.observed_generation,
             )
-            set_condition(status, condition, now=self._now)
+            set_condition(status, condition)
             if has_changes(budget, part="status"):
                 await self._client.update_status(budget)
             return None
-
-    def _now(self) -> datetime:
-        return self._manager.now().replace(microsecond=0)
 
     async def _sync(self, budget: PodDisruptionBudget) -> Result | None:
         event = self._manager.recorder.event
@@ -167,7 +164,7 @@ class BudgetReconciler:
             reason="SufficientPods" if allowed else "InsufficientPods",
             observed_generation=budget.metadata.generation,
         )
-        set_condition(status, condition, now=self._now)
+        set_condition(status, condition)
         if has_changes(budget, part="status"):
             await self._client.update_status(budget)
         return Result(requeue_after=max((recheck - now).total_seconds(), 0.001)) if recheck else None

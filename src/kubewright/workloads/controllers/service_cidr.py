@@ -110,7 +110,7 @@ class ServiceCIDRReconciler:
             return
         cidr.status = cidr.status or ServiceCIDRStatus()
         condition = Condition(type="Ready", status=status, reason=reason, message=message)
-        set_condition(cidr.status, condition, now=lambda: self._manager.now().replace(microsecond=0))
+        set_condition(cidr.status, condition)
         if has_changes(cidr, part="status"):
             await self._client.update_status(cidr)
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from datetime import datetime
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from kubewright.api.errors import APIError, Conflict, NotFound
@@ -61,14 +60,13 @@ class NodeRegistration:
         *,
         settings: SimulationSettings | None = None,
         kubelet_port: int = 0,
-        now: Callable[[], datetime] | None = None,
     ) -> None:
         """`kubelet_port` 0 chooses a free port."""
         self.settings = settings if settings is not None else SimulationSettings()
         self.specs = list(specs)
         self.nodes: dict[str, NodeState] = {}
         """The simulated nodes by name."""
-        self.clock = LoopClock(now)
+        self.clock = LoopClock()
         self.sender = sender
         self.listener: KubeletListener | None = None
         """The port of the kubelet API; open while the registration runs."""

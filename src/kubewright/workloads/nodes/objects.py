@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from kubewright.api.gvk import GroupVersionKind
@@ -25,15 +25,10 @@ TERMINAL_PHASES: Final = ("Succeeded", "Failed")
 
 
 class LoopClock:
-    """Time of the event loop, and the date that corresponds to it.
+    """Time of the event loop, for delays, and the date, for timestamps."""
 
-    The date starts at the current one (or that of `now`) and advances with the loop, so that simulated time
-    gives simulated dates.
-    """
-
-    def __init__(self, now: Callable[[], datetime] | None = None) -> None:
+    def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._offset = (now() if now is not None else datetime.now(UTC)) - timedelta(seconds=self.time())
 
     def time(self) -> float:
         """Return the time of the event loop, in seconds."""
@@ -41,7 +36,7 @@ class LoopClock:
 
     def date(self) -> datetime:
         """Return the current date."""
-        return self._offset + timedelta(seconds=self.time())
+        return datetime.now(UTC)
 
     def stamp(self) -> str:
         """Return the current date as a `Time`."""

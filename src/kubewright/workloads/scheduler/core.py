@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kubewright.api.core.v1 import Node, Pod, PodCondition
+from kubewright.api.times import monotonic_time
 from kubewright.client import Client
 
 from .algorithm import ANY_EVENT, ScheduleResult, SchedulingAlgorithm
@@ -96,7 +96,7 @@ class SchedulerCore:
         reporter: Callable[[str], Reporter] | None = None,
         metrics: Callable[[str], SchedulerMetrics] | None = None,
         extenders: Sequence[Extender] = (),
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic_time,
         rng: random.Random | None = None,
         percentage_of_nodes_to_score: int = 0,
         initial_backoff: float = 1.0,

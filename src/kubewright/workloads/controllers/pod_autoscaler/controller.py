@@ -78,7 +78,7 @@ class AutoscalerReconciler:
         condition = HorizontalPodAutoscalerCondition(
             type=type_, status=str(status), reason=reason, message=message
         )
-        set_condition(autoscaler.status, condition, now=lambda: self._manager.now().replace(microsecond=0))
+        set_condition(autoscaler.status, condition)
 
     async def _scale(self, autoscaler: HorizontalPodAutoscaler, request: Request) -> None:
         spec, status = autoscaler.spec, autoscaler.status
