@@ -11,6 +11,7 @@ simulations. References elsewhere, such as attributes of objects, are not found.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import BuiltinMethodType, FunctionType, ModuleType
@@ -49,7 +50,7 @@ class CapturedReferences:
     def replace(self) -> None:
         """Replace the functions in all modules that were loaded since the last call."""
         for name, module in list(sys.modules.items()):
-            if self._searched.get(name) is module or _is_excluded(name):
+            if self._searched.get(name) is module or is_excluded(name):
                 continue
             self._searched[name] = module
             namespace = getattr(module, "__dict__", {})
@@ -83,7 +84,9 @@ def _identity(value: object) -> object:
     return id(value)
 
 
-def _is_excluded(name: str) -> bool:
+@functools.cache
+def is_excluded(name: str) -> bool:
+    """Whether a module has the real functions also during simulations."""
     return name.partition(".")[0] in EXCLUDED or name.startswith(SIMULATIONS)
 
 
@@ -102,4 +105,4 @@ def _functions(namespace: Mapping[str, Any], module: str) -> Iterator[FunctionTy
             pending.extend(vars(value).values())
 
 
-__all__ = ["CapturedReferences"]
+__all__ = ["CapturedReferences", "is_excluded"]

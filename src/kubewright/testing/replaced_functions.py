@@ -25,9 +25,10 @@ import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any, Generic, TypeVar
 
-from .captured_references import CapturedReferences
+from .captured_references import CapturedReferences, is_excluded
 
 S = TypeVar("S")
 
@@ -45,14 +46,21 @@ class ReplacedFunctions(Generic[S]):
         self._references = CapturedReferences()
         self._blocks = 0
 
-    def replace(self, owner: Any, name: str, simulated: Callable[..., Any]) -> None:
-        """Add a function of a module, or a method of a class; the source is the first argument."""
+    def replace(
+        self, owner: Any, name: str, simulated: Callable[..., Any], *, for_library: bool = True
+    ) -> None:
+        """Add a function of a module, or a method of a class; the source is the first argument.
+
+        `for_library`: whether the standard library and test runners call the replacement, too.
+        """
         real, source = getattr(owner, name), self._source
 
         @functools.wraps(real)
         def function(*args: Any, **options: Any) -> Any:
             found = source()
-            return real(*args, **options) if found is None else simulated(found, *args, **options)
+            if found is None or (not for_library and _is_library(sys._getframe(1))):
+                return real(*args, **options)
+            return simulated(found, *args, **options)
 
         self._functions.append((owner, name, real, function))
         self._references.add(owner, real, function)
@@ -102,6 +110,10 @@ class ReplacedFunctions(Generic[S]):
                 setattr(owner, name, real)
         for cls, name, real, _ in self._methods:
             _set_class_attribute(cls, name, real)
+
+
+def _is_library(caller: FrameType) -> bool:
+    return is_excluded(caller.f_globals.get("__name__", ""))
 
 
 def _set_class_attribute(cls: type, name: str, value: Any) -> None:

@@ -10,8 +10,9 @@ a loop runs, these functions depend on its clock only:
 - `time.sleep`, which advances the clock
 - the validity of certificates in TLS handshakes (`simulated_tls`)
 
-CPU time (`time.process_time`, `time.thread_time`) is real. So are timeouts of locks, queues, sockets and
-processes of the standard library, the times of files, and the clocks of other processes.
+CPU time (`time.process_time`, `time.thread_time`) is real. So are the times of files, the clocks of other
+processes, and timeouts of locks, queues, sockets and processes: the standard library and test runners see the
+simulated date, and otherwise the real clock, because what they wait for is real.
 
 Which clock a call sees depends on its thread: that of the running event loop, or without one that of the
 loop which started the thread or runs the call (`run_in_executor`). Other threads, code between two runs of
@@ -132,8 +133,8 @@ replaced_clocks: ReplacedFunctions[SimulatedClock] = ReplacedFunctions(current_c
 replaced_clocks.replace(time, "time", lambda clock: clock.wall_time())
 replaced_clocks.replace(time, "time_ns", lambda clock: int(clock.wall_time() * 1e9))
 for _name in ("monotonic", "perf_counter"):
-    replaced_clocks.replace(time, _name, lambda clock: clock.now)
-    replaced_clocks.replace(time, f"{_name}_ns", lambda clock: int(clock.now * 1e9))
+    replaced_clocks.replace(time, _name, lambda clock: clock.now, for_library=False)
+    replaced_clocks.replace(time, f"{_name}_ns", lambda clock: int(clock.now * 1e9), for_library=False)
 replaced_clocks.replace(time, "clock_gettime", _clock_gettime)
 replaced_clocks.replace(
     time, "clock_gettime_ns", lambda clock, which: int(_clock_gettime(clock, which) * 1e9)
@@ -144,7 +145,7 @@ replaced_clocks.replace(time, "asctime", lambda clock, value=None: _asctime(_tim
 replaced_clocks.replace(
     time, "strftime", lambda clock, text, value=None: _strftime(text, _time_tuple(clock, value))
 )
-replaced_clocks.replace(time, "sleep", lambda clock, seconds: clock.block(seconds))
+replaced_clocks.replace(time, "sleep", lambda clock, seconds: clock.block(seconds), for_library=False)
 replaced_clocks.replace(threading.Thread, "start", _start_thread)
 replaced_clocks.replace_class_method(
     datetime.datetime, "now", lambda clock, cls, tz=None: cls.fromtimestamp(clock.wall_time(), tz)

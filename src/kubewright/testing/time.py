@@ -78,7 +78,6 @@ class FakeTimeLoop(SimulatedClock, asyncio.SelectorEventLoop):
         """`io_timeout`: real seconds to wait for sockets of other processes before the clock advances.
         `start`: the date at the start, by default the current one; requires a time zone."""
         self.now = 0.0
-        self.epoch = _timestamp(start)
         self.jumps = 0
         """Number of times that the clock was advanced."""
         self.connections = LoopConnections()
@@ -90,7 +89,15 @@ class FakeTimeLoop(SimulatedClock, asyncio.SelectorEventLoop):
         self._clock_lock = threading.Lock()
         selector = _FakeTimeSelector(selectors.DefaultSelector(), io_timeout)
         super().__init__(selector)  # type: ignore[arg-type]
+        try:
+            self.epoch = _timestamp(start)
+        except ValueError:
+            self.close()
+            raise
         selector.loop = self
+        # asyncio runs timers that are due before `time() + resolution`; after 194 days, a nanosecond is
+        # less than the precision of a float.
+        self._clock_resolution = 1e-6
 
     def time(self) -> float:
         """Return the simulated time in seconds."""
