@@ -21,10 +21,10 @@ import pytest
 
 import kubewright
 from kubewright.api import now
-from kubewright.apiserver.http.tls import CertificateAuthority, server_context
 from kubewright.client.rest.rate_limit import TokenBucket
 from kubewright.controller import BucketRateLimiter
 from kubewright.testing.time import FakeTimeLoop, fake_time
+from kubewright.tls.certificates import CertificateAuthority, server_context
 
 START = imported_datetime(2030, 1, 1, tzinfo=UTC)
 DAY = 86400.0

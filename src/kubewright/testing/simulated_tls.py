@@ -16,12 +16,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kubewright.tls.client_certificates import NO_CHECK_TIME
+
 if TYPE_CHECKING:
     from .replaced_functions import ReplacedFunctions
     from .simulated_clock import SimulatedClock
 
-NO_CHECK_TIME = 0x200000
-"""X509_V_FLAG_NO_CHECK_TIME, which the `ssl` module does not name."""
 _EXPIRED, _NOT_YET_VALID = 10, 9
 """Codes of OpenSSL: X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_CERT_NOT_YET_VALID."""
 
