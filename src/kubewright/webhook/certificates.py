@@ -105,10 +105,13 @@ class CertificateFiles:
 
 
 class SelfSignedCertificates:
-    """Certificate issued at start by a temporary CA, which clients must trust (`ca_bundle`)."""
+    """Certificate issued at start by a temporary CA, which clients must trust (`ca_bundle`).
+
+    It is not renewed, and therefore valid for longer than a development server or a simulation runs.
+    """
 
     def __init__(self, hosts: Iterable[str] = ("127.0.0.1", "localhost", "::1")) -> None:
-        self._ca = CertificateAuthority.create("kubewright-development", days=30)
+        self._ca = CertificateAuthority.create("kubewright-development", days=CA_DAYS)
         self._hosts = tuple(hosts)
 
     @property
@@ -118,7 +121,7 @@ class SelfSignedCertificates:
 
     def context(self) -> ssl.SSLContext:
         """Return a TLS context with a new certificate."""
-        return server_context(self._ca.issue("webhook", hosts=self._hosts, server=True, days=30))
+        return server_context(self._ca.issue("webhook", hosts=self._hosts, server=True, days=CA_DAYS))
 
     async def start(self) -> ssl.SSLContext:
         """Issue the certificate."""
