@@ -47,6 +47,11 @@ lint: $(VENV)/.dev-ready ## Format check, lint, types, layers, spelling and voca
 test: lint ## Lint, then every test
 	$(BIN)/pytest -n $(JOBS) $(PYTEST_ARGS)
 
+attack: $(VENV)/.dev-ready ## Hostile clients, files, identities and processes, for longer than `make test`
+	KUBEWRIGHT_ATTACK=$(or $(EXAMPLES),2000) KUBEWRIGHT_FUZZ_SECONDS=$(or $(SECONDS),30) $(BIN)/pytest -n $(JOBS) \
+		tests/security tests/fuzz tests/apiserver/test_hostile_bodies.py tests/apiserver/test_hostile_connections.py \
+		tests/apiserver/test_slow_clients.py tests/apiserver/test_http2.py $(PYTEST_ARGS)
+
 coverage: $(VENV)/.dev-ready ## Every test, with line and branch coverage
 	$(BIN)/pytest -n $(JOBS) --cov --cov-report=term $(PYTEST_ARGS)
 
@@ -76,4 +81,4 @@ format: $(VENV)/.dev-ready ## Format the code and apply automatic fixes
 clean: ## Remove build artifacts and the virtual environment
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .coverage build dist
 
-.PHONY: help lint test coverage demo bench scale dashboard screenshots docs format clean
+.PHONY: help lint test attack coverage demo bench scale dashboard screenshots docs format clean

@@ -17,6 +17,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.security.examples import examples
 
 from kubewright.apiserver import APIServer, HTTPRequest, Resource, User, Version, serve
 from kubewright.apiserver.audit import (
@@ -133,7 +134,7 @@ async def test_every_request_with_any_header_is_audited(tmp_path: Path) -> None:
     )
     found: list[Any] = []
 
-    @settings(max_examples=120)
+    @settings(max_examples=examples(120))
     @given(requests)
     def generate(request: Any) -> None:
         found.append(request)

@@ -19,6 +19,7 @@ from aiohttp.http import HttpRequestParser
 from aiohttp.http_exceptions import HttpProcessingError
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.security.examples import examples
 
 from kubewright.api.errors import ServiceUnavailable
 from kubewright.apiserver import APIServer, HTTPRequest, HTTPResponse
@@ -173,7 +174,7 @@ UPGRADES: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.parametrize("upgrade", UPGRADES)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @example(user=User("jane", ("dev",), "1", {"team": (SMUGGLED,)}))
 @example(user=User("jane", ("dev",), "1", {SMUGGLED: ("a",)}))
 @example(user=User("jane", ("system:mast\udcffers",)))
@@ -218,7 +219,7 @@ def test_the_aggregator_forwards_one_request_with_the_identity(
     run(scenario)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @example(user="jane\r\nX-Other: yes", value="a")
 @given(user=texts, value=texts)
 def test_the_client_sends_one_request_or_rejects_the_header(user: str, value: str) -> None:
@@ -260,7 +261,7 @@ class _Runtime:
         await stream.send(OK)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @example(value=SMUGGLED)
 @given(value=texts)
 def test_a_pod_receives_one_request(value: str) -> None:
@@ -278,7 +279,7 @@ def test_a_pod_receives_one_request(value: str) -> None:
     assert set(found.headers) == {"Host", "Connection", "X-Value"}
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @example(value=SMUGGLED, name="x")
 @example(value="a", name=SMUGGLED)
 @given(value=texts, name=texts)
@@ -302,7 +303,7 @@ def test_an_http_probe_sends_one_request_or_fails(value: str, name: str) -> None
     run(scenario)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(value=texts)
 def test_a_response_has_no_more_headers_than_it_was_given(value: str) -> None:
     response = HTTPResponse(200, b"ok", content_type=value, headers={"X-Value": value, "X-All": [value, "b"]})

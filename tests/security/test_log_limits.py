@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.security.examples import examples
 from tests.workloads.nodes.process_cluster import ProcessCluster, linux_only, start_process_cluster
 
 from kubewright.workloads.nodes.container_log import LogOptions, MemoryLog
@@ -142,7 +143,7 @@ LINES = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     lines=LINES,
     cuts=st.lists(st.integers(1, 20_000), min_size=1, max_size=5),
@@ -177,7 +178,7 @@ async def test_selected_lines_are_those_that_were_written(
         assert await read(log, stream="Stdout") == output
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     chunks=st.lists(st.binary(max_size=3000), max_size=40),
     size=st.integers(200, 5000),

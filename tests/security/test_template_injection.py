@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.security.examples import examples
 
 from kubewright.manager.injected_structure import find_difference
 from kubewright.manager.template_folder import RenderError, TemplateFolder
@@ -77,7 +78,7 @@ lines = st.text(st.sampled_from("ab:-{}[] \n\"'#&*!|>%\t"), max_size=30)
 @given(value=lines)
 @example(value=BINDING)
 @example(value="x\n    other: label")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 async def test_rendered_fields_do_not_depend_on_line_breaks(
     value: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

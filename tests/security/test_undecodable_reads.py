@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.apiserver.conftest import Talk, make_server, make_widget
+from tests.security.examples import examples
 
 from kubewright.apiserver import SYSTEM, APIServer, HTTPRequest
 from kubewright.apiserver.stored_objects import decode_error
@@ -197,7 +198,7 @@ async def test_a_restored_value_is_read_again(kind: str) -> None:
 
 
 @given(st.integers(0, 10_000), st.binary(max_size=4), st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_no_part_of_a_value_passes_for_it(cut: int, suffix: bytes, overwrite: bool) -> None:
     """Only what decodes to an object is accepted: what `json` rejects, the check rejects."""
     value = json.dumps(make_widget("b", spec={"color": "red", "tags": ["é", "\n"]})).encode()

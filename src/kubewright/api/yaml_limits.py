@@ -7,9 +7,13 @@ The parser events of a document reveal both in one pass.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import Any, Final, Literal
 
 import yaml
+
+MAX_DEPTH: Final = 200
+MAX_NODES: Final = 500_000
+"""Limits of `load_limited`: values of a document, including those that aliases repeat."""
 
 Problem = Literal["depth", "size", "cycle", "anchor"]
 
@@ -60,3 +64,27 @@ def check_limits(events: Iterable[yaml.Event], *, depth: int, most: int, weigh: 
             weight += before
         if weight > most:
             raise YAMLLimitError("size", event)
+
+
+def load_limited(text: str | bytes) -> list[Any]:
+    """Return the documents of YAML text; raise `yaml.YAMLError`, also if they exceed the limits."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        check_limits(yaml.parse(text, Loader=loader), depth=MAX_DEPTH, most=MAX_NODES, weigh=lambda _: 1)
+    except YAMLLimitError as error:
+        mark = yaml.Mark("", 0, error.line - 1, 0, None, 0)
+        raise yaml.MarkedYAMLError(
+            problem=f"the document exceeds a limit: {error.problem}", problem_mark=mark
+        ) from None
+    try:
+        return list(yaml.load_all(text, Loader=loader))
+    except ValueError as error:
+        raise yaml.YAMLError(str(error)) from None  # a number with thousands of digits, or a date of no year
+
+
+def load_limited_document(text: str | bytes) -> Any:
+    """Return the only document of YAML text, `None` without one; raise `yaml.YAMLError`."""
+    documents = load_limited(text)
+    if len(documents) > 1:
+        raise yaml.YAMLError("expected a single document")
+    return documents[0] if documents else None

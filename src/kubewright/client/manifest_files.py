@@ -52,7 +52,7 @@ def read_manifests(source: str | os.PathLike[str]) -> list[ManifestObject]:
     path = Path(source).expanduser()
     if not path.is_dir():
         return list(_objects(str(path), _read(path)))
-    files = sorted(each for each in path.iterdir() if each.suffix in SUFFIXES)
+    files = sorted(each for each in path.iterdir() if each.suffix in SUFFIXES and each.is_file())
     if not files:
         raise ManifestError(f"{path} contains no {', '.join(SUFFIXES)} files")
     return [found for file in files for found in _objects(str(file), _read(file))]
@@ -89,6 +89,8 @@ def parse_documents(source: str, text: bytes) -> list[Any]:
         raise ManifestError(
             f"{source}{line}: not valid YAML: {getattr(error, 'problem', None) or error}"
         ) from None
+    except ValueError as error:  # a number with thousands of digits, or a date that does not exist
+        raise ManifestError(f"{source}: not valid YAML: {error}") from None
 
 
 def _expand(source: str, document: Any) -> Iterator[ManifestObject]:

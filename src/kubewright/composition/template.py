@@ -59,6 +59,7 @@ from kubewright.api.meta import MetaObject
 from kubewright.api.objects import base_of
 from kubewright.api.scheme import Scheme
 from kubewright.api.unstructured import Unstructured
+from kubewright.api.yaml_limits import load_limited_document
 from kubewright.client.patches import to_dict
 from kubewright.schema import Node, apply_defaults
 
@@ -134,7 +135,7 @@ class CompositionTemplate:
         """Read a file; raise `TemplateError`."""
         name = os.fspath(path)
         try:
-            document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+            document = load_limited_document(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
             raise TemplateError(f"cannot read {name}: {error.strerror}") from None
         except (yaml.YAMLError, UnicodeDecodeError) as error:

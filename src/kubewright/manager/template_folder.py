@@ -34,6 +34,7 @@ import yaml
 
 from kubewright.api.builtin_resources import kinds_named
 from kubewright.api.gvk import GroupVersionKind
+from kubewright.api.yaml_limits import load_limited_document
 from kubewright.client.errors import ManifestError
 from kubewright.client.manifest_files import read_manifests
 
@@ -92,7 +93,7 @@ class TemplateFolder:
         if not path.is_file():
             return {}
         try:
-            values = yaml.safe_load(path.read_text(encoding="utf-8"))
+            values = load_limited_document(path.read_text(encoding="utf-8"))
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             mark = getattr(error, "problem_mark", None)
             line = f":{mark.line + 1}" if mark is not None else ""

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from kubewright.api.yaml_limits import load_limited_document
+
 from .crd_api import add_crd
 from .errors import ScaffoldError
 from .files import Changes, FileWriter
@@ -70,7 +72,7 @@ def read_kubebuilder(source: Path) -> KubebuilderProject:
     import yaml
 
     try:
-        project = yaml.safe_load((source / "PROJECT").read_text(encoding="utf-8"))
+        project = load_limited_document((source / "PROJECT").read_text(encoding="utf-8"))
     except OSError:
         raise ScaffoldError(f"{source} has no PROJECT file; name the root of a kubebuilder project") from None
     except yaml.YAMLError as error:
@@ -162,12 +164,10 @@ def _merge(changes: Changes, more: Changes) -> None:
 
 def _samples(found: KubebuilderProject) -> dict[str, str]:
     """Return the samples with the file names of the generated ones."""
-    import yaml
-
     files: dict[str, str] = {}
     for text in found.samples.values():
         for document in text.split("\n---\n"):
-            sample = yaml.safe_load(document)
+            sample = load_limited_document(document)
             if not isinstance(sample, dict) or "/" not in str(sample.get("apiVersion")):
                 continue
             group, _, version = sample["apiVersion"].partition("/")

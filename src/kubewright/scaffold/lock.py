@@ -71,7 +71,7 @@ class ScaffoldLock:
             raise ScaffoldError(
                 f"{directory.absolute()} is not a scaffolded project; create one with kubewright init"
             ) from None
-        except (ValueError, KeyError, TypeError, zlib.error) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, zlib.error) as error:
             raise ScaffoldError(f"{path} is damaged ({error}); restore it from version control") from None
 
     def render(self) -> str:

@@ -44,7 +44,7 @@ def schema_of_values(folder: TemplateFolder) -> tuple[Schema, list[str]]:
         return (_inferred(values, comments, ()) if values else {"type": "object", _PRESERVE: True}), []
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise ScaffoldError(f"cannot read {path}: {error}") from None
     if not isinstance(document, dict):
         raise ScaffoldError(f"{path}: expected a JSON object, not {type(document).__name__}")

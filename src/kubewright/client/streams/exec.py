@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from kubewright.api import codec
 from kubewright.api.errors import APIError
-from kubewright.client.errors import ConnectionFailed
+from kubewright.client.errors import ConnectionFailed, ResponseTooLarge
 from kubewright.client.transport.interface import WebSocketConnection
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
@@ -35,6 +35,10 @@ class ExecResult(NamedTuple):
     stdout: bytes
     stderr: bytes
     exit_code: int
+
+
+MAX_OUTPUT_BYTES = 512 << 20
+"""Limit of the output of a command that is collected in memory."""
 
 
 class RemoteProcess:
@@ -73,8 +77,12 @@ class RemoteProcess:
         await self._socket.send(bytes([_RESIZE]) + codec.encode({"Width": width, "Height": height}))
 
     async def communicate(self, data: bytes | None = None) -> ExecResult:
-        """Write the input, if any, and collect the output until the command ends."""
+        """Write the input, if any, and collect the output until the command ends.
+
+        Raises `ResponseTooLarge` for more output than `MAX_OUTPUT_BYTES`.
+        """
         outputs: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+        size = 0
 
         async def feed() -> None:
             if data is not None:
@@ -87,6 +95,12 @@ class RemoteProcess:
         try:
             async for name, chunk in self:
                 outputs[name].append(chunk)
+                size += len(chunk)
+                if size > MAX_OUTPUT_BYTES:
+                    raise ResponseTooLarge(
+                        f"the command wrote more than {MAX_OUTPUT_BYTES:,} bytes; read its output in parts: "
+                        "async with client.exec(...) as process"
+                    )
         finally:
             feeding.cancel()
             with suppress(asyncio.CancelledError):

@@ -33,6 +33,9 @@ def unpack(data: bytes, name: str, destination: Path) -> None:
             if path is None:
                 continue
             if path == "." and not member.isdir():
+                if not member.isreg():
+                    # As a link, `destination` would be another file or directory of the client.
+                    raise tarfile.ReadError(f"{name} is not a file or directory; copy the target of the link")
                 with tempfile.TemporaryDirectory(dir=destination.parent, prefix=".kubewright-") as scratch:
                     member.name = destination.name
                     archive.extract(member, scratch, filter="data")

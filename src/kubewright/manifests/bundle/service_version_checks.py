@@ -303,7 +303,7 @@ def _check_examples(
         return
     try:
         examples = json.loads(str(text))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         report.error(path, f"is not JSON: {error}")
         return
     if not isinstance(examples, list):

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import yaml
 
+from kubewright.api.yaml_limits import load_limited
+
 from .bundle_format import ANNOTATIONS_FILE, BUNDLE, KIND, SUPPORTED_KINDS
 from .findings import BundleContent, BundleFinding, BundleObject, Reporter, as_map
 from .object_checks import check_definitions, check_objects, check_types
@@ -98,7 +100,7 @@ def _read_manifests(directory: Path, findings: list[BundleFinding]) -> BundleCon
     compressed = 0
     for path in files:
         report = Reporter(findings, f"manifests/{path.name}")
-        if path.suffix not in (".yaml", ".yml", ".json"):
+        if path.suffix not in (".yaml", ".yml", ".json") or not path.is_file():
             report.warning("", "is not a manifest, and OLM ignores it")
             continue
         compressed += len(gzip.compress(path.read_bytes()))
@@ -125,7 +127,7 @@ def _read_manifests(directory: Path, findings: list[BundleFinding]) -> BundleCon
 
 def _documents(path: Path, report: Reporter) -> Iterator[Any]:
     try:
-        yield from list(yaml.load_all(path.read_text(encoding="utf-8"), yaml.CSafeLoader))
+        yield from load_limited(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         report.error("", "does not exist")
     except (OSError, UnicodeDecodeError) as error:
