@@ -113,7 +113,7 @@ async def prepare(client: Client) -> None:
     """Create the CRD of Widgets, with the status subresource."""
     wanted = definition()
     wanted["spec"]["versions"][0]["subresources"] = {"status": {}}
-    await client.apply(wanted, field_owner="bench", force=True)
+    await client.apply(wanted, field_manager="bench", force=True)
     async with asyncio.timeout(30):
         while True:
             with contextlib.suppress(Exception):

@@ -259,7 +259,7 @@ async def run_steps(demo: Demo) -> None:
         return condition("Established")(found)
 
     async def applied() -> Any:
-        written = await client.apply(Unstructured(sample), namespace="default", field_owner="demo")
+        written = await client.apply(Unstructured(sample), namespace="default", field_manager="demo")
         return written.raw["spec"].get("type") == "Name"
 
     async def deployment_has(size: int) -> bool:

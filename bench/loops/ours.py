@@ -53,7 +53,7 @@ class Process:
 
     def __init__(self, client: Client, cache: Cache) -> None:
         self.cache = cache
-        self.client = CachedClient.from_client(client, cache).with_field_owner("widgets")
+        self.client = CachedClient.from_client(client, cache).with_field_manager("widgets")
         self.controllers: list[Controller[Any]] = []
 
     def add(self, controller: Controller[Any]) -> None:

@@ -60,7 +60,7 @@ async def test_reads_see_own_writes(cached: CachedClient, namespace: str, gate: 
     }
     applied = Unstructured.new(CONFIG_MAP, "a", namespace=namespace)
     applied["data"] = {"applied": "yes"}
-    await cached.apply(applied, field_owner="test")
+    await cached.apply(applied, field_manager="test")
     assert (await cached.get(ConfigMap, "a", namespace=namespace)).data == {
         "name": "changed",
         "more": "1",
@@ -284,7 +284,7 @@ async def test_uncached_and_impersonated_reads_go_to_server(
 
 async def test_derived_clients_keep_the_cache(cached: CachedClient, namespace: str) -> None:
     await cached.create(config_map("a", namespace))
-    mine = cached.in_namespace(namespace).with_field_owner("me")
+    mine = cached.in_namespace(namespace).with_field_manager("me")
     assert isinstance(mine, CachedClient)
     assert (await mine.get(ConfigMap, "a")).data == {"name": "a"}
     cached.cache.add_index(ConfigMap, by_field("data.name"))

@@ -201,7 +201,7 @@ async def test_definitions_of_a_development_run_are_taken_over(project: ShopProj
     )
     definition["spec"]["names"]["shortNames"] = ["sh"]
     definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = "An older description."
-    await client.apply(Unstructured(definition), field_owner="shop")
+    await client.apply(Unstructured(definition), field_manager="shop")
     result = await run(project, "install")
     assert f"{CRD_LINE} configured" in result.stdout.splitlines()
 

@@ -156,7 +156,7 @@ async def test_a_copy_of_a_member_is_not_deleted(client: Client, lamps: ApplySet
 
 async def test_fields_of_replaced_owners_are_taken_over(client: Client, lamps: ApplySet) -> None:
     await apply(lamps, namespace())
-    await client.apply(Unstructured(config_map("one", size="1")), field_owner="run")
+    await client.apply(Unstructured(config_map("one", size="1")), field_manager="run")
     with pytest.raises(Conflict):
         await apply(lamps, config_map("one", size="2"), prune=False)
     taking = ApplySet(client, "lamps", namespace=NAMESPACE, replaced_owners=("run",))

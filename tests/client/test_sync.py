@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,7 @@ from kubewright.apiserver import APIServer
 from kubewright.apiserver.in_process import InProcessTransport
 from kubewright.apiserver.typed import resource_of
 from kubewright.client import Client, SyncClient
+from kubewright.client.arguments import ConnectOptions
 from kubewright.client.sync.event_loop_thread import EventLoopThread
 from kubewright.storage import MemoryStorage
 
@@ -92,3 +94,18 @@ def test_derived_clients_and_subresources_are_synchronous(client: SyncClient) ->
     client.create(note("a"))
     assert client.subresource("status", Note, "a").get(Note).metadata.name == "a"
     assert client.run(client.async_client.mapper.resource_for(Note)).plural == "notes"
+
+
+def test_connect_has_the_options_of_the_async_client() -> None:
+    options = dict(inspect.signature(Client.connect).parameters)
+    del options["kubeconfig"]
+    assert set(ConnectOptions.__annotations__) == set(options)
+
+
+def test_names_of_before_field_manager_are_accepted_with_a_warning(client: SyncClient) -> None:
+    with pytest.warns(DeprecationWarning, match="the parameter field_owner is deprecated; use field_manager"):
+        made = client.create(note("old"), field_owner="shop")  # type: ignore[call-arg]
+    with pytest.warns(DeprecationWarning, match="with_field_owner is deprecated; use with_field_manager"):
+        derived = client.with_field_owner("shop")
+    assert derived.async_client.options.field_manager == "shop"
+    assert [each.manager for each in made.metadata.managed_fields or ()] == ["shop"]

@@ -197,7 +197,7 @@ async def test_patch_types(client: Client, namespace: str) -> None:
 
 
 async def test_apply_owns_its_fields(client: Client, namespace: str) -> None:
-    mine = client.in_namespace(namespace).with_field_owner("mine")
+    mine = client.in_namespace(namespace).with_field_manager("mine")
     intent = partial(ConfigMap, metadata={"name": "a"}, data={"x": "1"})
     applied = await mine.apply(intent)
     assert isinstance(applied, ConfigMap)
@@ -206,12 +206,12 @@ async def test_apply_owns_its_fields(client: Client, namespace: str) -> None:
     assert "uid" not in intent["metadata"]
     other = partial(ConfigMap, metadata={"name": "a"}, data={"x": "2"})
     with pytest.raises(Conflict, match="conflict"):
-        await mine.apply(other, field_owner="other")
-    forced = await mine.apply(other, field_owner="other", force=True)
+        await mine.apply(other, field_manager="other")
+    forced = await mine.apply(other, field_manager="other", force=True)
     assert forced.data == {"x": "2"}
     typed = await mine.apply(ConfigMap(metadata=ObjectMeta(name="b"), data={"k": "v"}))
     assert [each.manager for each in typed.metadata.managed_fields or ()] == ["mine"]
-    with pytest.raises(ValueError, match="requires a field owner"):
+    with pytest.raises(ValueError, match="requires a field manager"):
         await client.apply(intent)
 
 

@@ -73,7 +73,7 @@ def bench(real_config: ClusterConfig | None) -> Iterator[Bench]:
         )
         live = server.client()
         cache = await stack.enter_async_context(Cache(live, allow=[ConfigMap]))
-        client = CachedClient.from_client(live, cache).with_field_owner("other")
+        client = CachedClient.from_client(live, cache).with_field_manager("other")
         for kind in KINDS:
             definition = await client.create(crd(kind))
             await client.wait(definition, until=condition("Established"), timeout=60)
@@ -268,14 +268,14 @@ def test_apply_is_idempotent_and_reverts_drift(
         owner = await bench.owner()
         obj = kind(metadata=ObjectMeta(name=name, namespace="default", labels={"a": "b"}), spec=spec)
         wanted: Document = {"metadata": {"labels": {"a": "b"}}, "spec": explicit(spec)}
-        state = DesiredState(bench.client, bench.cache, kinds=KINDS, field_owner="laws")
+        state = DesiredState(bench.client, bench.cache, kinds=KINDS, field_manager="laws")
         await state.ensure(owner, [obj])
         first = await bench.read(kind, name)
         assert restores(wanted, first)
         # Twice, also after a restart.
         assert not await state.ensure(owner, [obj])
         if restarts:
-            state = DesiredState(bench.client, bench.cache, kinds=KINDS, field_owner="laws")
+            state = DesiredState(bench.client, bench.cache, kinds=KINDS, field_manager="laws")
             await state.ensure(owner, [obj])
         assert await bench.read(kind, name) == first
         # Fields that are not applied.
@@ -309,12 +309,12 @@ def test_fields_of_others_survive(bench: Bench, drawn: tuple[Any, Any], data: st
     async def scenario() -> None:
         owner = await bench.owner()
         mine, theirs = {"spec": explicit(spec)}, {"spec": explicit(more)}
-        state = DesiredState(bench.client, bench.cache, kinds=KINDS, field_owner="laws")
+        state = DesiredState(bench.client, bench.cache, kinds=KINDS, field_manager="laws")
         obj = kind(metadata=ObjectMeta(name=name, namespace="default"), spec=spec)
         await state.ensure(owner, [obj])
         header = {"apiVersion": kind.gvk.api_version, "kind": kind.gvk.kind}
         full = {**header, "metadata": {"name": name, "namespace": "default"}, **without(theirs, mine)}
-        await bench.client.apply(Unstructured(full), field_owner="user", force=True)
+        await bench.client.apply(Unstructured(full), field_manager="user", force=True)
         await state.ensure(owner, [obj])
         after = await bench.read(kind, name)
         assert restores(mine, after)
@@ -380,8 +380,8 @@ class Several:
 
     def _start(self, name: str) -> DesiredState:
         if name == "sets":
-            return ObjectSets(self.client, self.bench.cache, field_owner=name)
-        return DesiredState(self.client, self.bench.cache, kinds=[ConfigMap], field_owner=name)
+            return ObjectSets(self.client, self.bench.cache, field_manager=name)
+        return DesiredState(self.client, self.bench.cache, kinds=[ConfigMap], field_manager=name)
 
     async def _crash(self, call: Any, proceed: Any) -> Any:
         response = await proceed(call)

@@ -44,7 +44,7 @@ async def shop(bench):
 
 def desired_state(bench, *kinds, **options):
     chosen = kinds or (ConfigMap, Deployment)
-    return DesiredState(bench.client, bench.cache, kinds=chosen, field_owner="shops", **options)
+    return DesiredState(bench.client, bench.cache, kinds=chosen, field_manager="shops", **options)
 
 
 async def names(bench, kind):
@@ -206,8 +206,8 @@ async def test_usage_errors(bench, shop):
         await state.ensure(shop, [ConfigMap()])
     with pytest.raises(OwnerError, match="same namespace"):
         await state.ensure(shop, [ConfigMap(metadata=ObjectMeta(name="x", namespace="kube-system"))])
-    with pytest.raises(ValueError, match="field_owner"):
-        DesiredState(bench.client, bench.cache, kinds=[], field_owner="")
+    with pytest.raises(ValueError, match="field_manager"):
+        DesiredState(bench.client, bench.cache, kinds=[], field_manager="")
 
 
 async def test_two_writes_per_object(bench):
@@ -269,14 +269,14 @@ def crashing(client, number, *, after):
 
 def applying(bench, make, client=None, **options):
     kinds = {"kinds": [ConfigMap]} if make is DesiredState else {}
-    return make(client or bench.client, bench.cache, field_owner="shops", **kinds, **options)
+    return make(client or bench.client, bench.cache, field_manager="shops", **kinds, **options)
 
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("make", [DesiredState, ObjectSets])
 async def test_a_crash_at_any_write_loses_no_object(bench, shop, make, after):
     """An object that was applied is deleted after a restart, and one of another controller is not."""
-    others = DesiredState(bench.client, bench.cache, kinds=[ConfigMap], field_owner="others")
+    others = DesiredState(bench.client, bench.cache, kinds=[ConfigMap], field_manager="others")
     await others.ensure(shop, [config("theirs")])
     number, crashed = 0, True
     while crashed:
@@ -298,13 +298,13 @@ async def test_a_crash_at_any_write_loses_no_object(bench, shop, make, after):
 async def test_a_crash_during_a_takeover_loses_no_object(bench, shop):
     manager = FieldManager("shops", former=frozenset(("old",)))
     for number in (1, 2, 3):
-        old = DesiredState(bench.client, bench.cache, kinds=[ConfigMap], field_owner="old")
+        old = DesiredState(bench.client, bench.cache, kinds=[ConfigMap], field_manager="old")
         await old.ensure(shop, [config("one", a="1", b="1")])
         client = crashing(bench.client, number, after=True)
-        state = DesiredState(client, bench.cache, kinds=[ConfigMap], field_owner=manager)
+        state = DesiredState(client, bench.cache, kinds=[ConfigMap], field_manager=manager)
         with contextlib.suppress(Crash):
             await state.ensure(shop, [config("one", a="2")])
-        state = DesiredState(bench.client, bench.cache, kinds=[ConfigMap], field_owner=manager)
+        state = DesiredState(bench.client, bench.cache, kinds=[ConfigMap], field_manager=manager)
         await state.ensure(shop, [config("one", a="2")])
         found = await bench.client.uncached.get(ConfigMap, "one", namespace="default")
         assert found.data == {"a": "2"}
@@ -316,7 +316,7 @@ async def test_a_crash_during_a_takeover_loses_no_object(bench, shop):
 async def test_an_object_that_another_controller_applies_meanwhile_is_not_deleted(bench, shop):
     """The other controller applies it after this one has decided to delete it."""
     await desired_state(bench).ensure(shop, [config("one", a="1")])
-    others = DesiredState(bench.client, bench.cache, kinds=[ConfigMap], field_owner="others")
+    others = DesiredState(bench.client, bench.cache, kinds=[ConfigMap], field_manager="others")
 
     async def apply_first(call, proceed):
         if call.verb == "delete":
@@ -324,7 +324,7 @@ async def test_an_object_that_another_controller_applies_meanwhile_is_not_delete
         return await proceed(call)
 
     client = bench.client.with_interceptor(apply_first)
-    state = DesiredState(client, bench.cache, kinds=[ConfigMap], field_owner="shops")
+    state = DesiredState(client, bench.cache, kinds=[ConfigMap], field_manager="shops")
     assert not (await state.ensure(shop, [])).deleted
     found = await bench.client.uncached.get(ConfigMap, "one", namespace="default")
     assert found.data == {"b": "2"}
@@ -336,5 +336,5 @@ async def test_fields_of_others_do_not_keep_an_object(bench, shop):
     state = desired_state(bench)
     await state.ensure(shop, [config("one")])
     note = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one", "annotations": {"a": "b"}}}
-    await bench.client.apply(note, field_owner="user", namespace="default")
+    await bench.client.apply(note, field_manager="user", namespace="default")
     assert (await state.ensure(shop, [])).deleted == ["ConfigMap default/one"]

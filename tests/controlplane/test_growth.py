@@ -92,7 +92,7 @@ async def come_and_go(plane: ControlPlane, client: Client, turn: int) -> None:
     for fields in (1, 2):
         body = {"apiVersion": "growth.example.com/v1", "kind": kind.kind, "spec": {"field0": "x"}}
         await client.create(Unstructured(body | {"metadata": {"name": f"o{fields}", "namespace": namespace}}))
-        await client.apply(definition(turn, 1 + fields), field_owner="growth", force=True)
+        await client.apply(definition(turn, 1 + fields), field_manager="growth", force=True)
     await asyncio.wait_for(seen.wait(), 60)
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)

@@ -111,7 +111,7 @@ class World:
         """Install the CRDs of an operator once."""
         missing = [kind for kind in operator.kinds if kind not in self._installed]
         if missing:
-            await install_definitions(self.client.with_field_owner(operator.name), operator.kinds)
+            await install_definitions(self.client.with_field_manager(operator.name), operator.kinds)
             self._installed.update(missing)
 
     @asynccontextmanager

@@ -175,7 +175,7 @@ def test_finalizers_and_observed_generation() -> None:
     async def write(client: Client, snapshot: Snapshot) -> None:
         from kubewright.api.apps.v1 import Deployment
 
-        await client.apply(DEPLOYMENT, field_owner="test")
+        await client.apply(DEPLOYMENT, field_manager="test")
         await client.create(
             ConfigMap(metadata=ObjectMeta(name="a", namespace="default", finalizers=["example.com/a"]))
         )

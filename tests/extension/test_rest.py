@@ -116,24 +116,24 @@ async def test_writes_reach_the_backend(client: Client, running_app: RunningApp)
 async def test_server_side_apply(client: Client, running_app: RunningApp) -> None:
     table = Table()
     await running_app(library(table))
-    created = await client.apply(book("a", "Emma"), field_owner="ada")
+    created = await client.apply(book("a", "Emma"), field_manager="ada")
     assert table.rows == {("default", "a"): "Emma"}
     assert [each.manager for each in created.metadata.managed_fields or ()] == ["ada"]
     with pytest.raises(Conflict, match=r'conflict with "ada": \.spec\.title'):
-        await client.apply(book("a", "Persuasion"), field_owner="bob")
+        await client.apply(book("a", "Persuasion"), field_manager="bob")
     assert table.rows["default", "a"] == "Emma"
-    changed = await client.apply(book("a", "Persuasion"), field_owner="bob", force=True)
+    changed = await client.apply(book("a", "Persuasion"), field_manager="bob", force=True)
     assert table.rows["default", "a"] == "Persuasion"
     assert changed.metadata.resource_version != created.metadata.resource_version
     read = await client.get(Book, "a")  # the refresh from the table keeps the managers
     assert read.metadata.managed_fields == changed.metadata.managed_fields
     assert read.metadata.resource_version == changed.metadata.resource_version
-    same = await client.apply(book("a", "Persuasion"), field_owner="bob", force=True)
+    same = await client.apply(book("a", "Persuasion"), field_manager="bob", force=True)
     assert same.metadata.resource_version == read.metadata.resource_version
-    await client.patch(Book, merge_patch({"spec": {"pages": 7}}), name="a", field_owner="eve")
+    await client.patch(Book, merge_patch({"spec": {"pages": 7}}), name="a", field_manager="eve")
     managers = (await client.get(Book, "a")).metadata.managed_fields or []
     assert {each.manager for each in managers} >= {"bob", "eve"}
-    tried = await client.apply(book("b", "Lost"), field_owner="ada", dry_run=True)
+    tried = await client.apply(book("b", "Lost"), field_manager="ada", dry_run=True)
     assert tried.spec.title == "Lost"
     assert ("default", "b") not in table.rows
 

@@ -78,7 +78,7 @@ async def test_kubeconfig_secrets(fleet: Client, caplog: pytest.LogCaptureFixtur
 
         # An invalid kubeconfig is reported, and the last valid one stays in use.
         with caplog.at_level(logging.ERROR):
-            await fleet.apply(secret("b", "contexts: 5"), field_owner="test", force=True)
+            await fleet.apply(secret("b", "contexts: 5"), field_manager="test", force=True)
             assert await sets.next() == {"a": "https://a:6443", "b": "https://b:6443"}
         (line,) = [each for each in caplog.records if each.message == "invalid kubeconfig"]
         assert vars(line)["cluster"] == "b"

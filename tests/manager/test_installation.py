@@ -102,7 +102,7 @@ async def client(server: TestServer) -> Client:
 @pytest.fixture
 async def certificate(client: Client) -> None:
     """Install the CRD of the other project, and store an object with all fields."""
-    await client.apply(Unstructured(full_certificate()), field_owner="cert-manager")
+    await client.apply(Unstructured(full_certificate()), field_manager="cert-manager")
     await client.wait(CRD, "certificates.certs.example.com", until=condition("Established"), timeout=60)
     client.mapper.invalidate()
     await client.create(
@@ -146,7 +146,7 @@ async def test_an_external_kind_is_reconciled_and_its_crd_is_not_changed(
 async def test_a_crd_of_another_program_is_not_changed(client: Client, certificate: None) -> None:
     kind = partial_certificate()
     with pytest.raises(InstallationError) as caught:
-        await install_definitions(client.with_field_owner("certs"), [kind])
+        await install_definitions(client.with_field_manager("certs"), [kind])
     assert str(caught.value) == (
         "CRD certificates.certs.example.com was installed by cert-manager, and its schema differs from the "
         "declared one; declare the kind with @resource(..., external=True) to use it as it is, or adopt and "
@@ -160,14 +160,14 @@ async def test_an_adopted_crd_does_not_lose_fields_of_stored_objects(
 ) -> None:
     kind = partial_certificate()
     with pytest.raises(InstallationError, match=r"removes field \.spec\.duration \(v1\), and stored objects"):
-        await install_definitions(client.with_field_owner("certs"), [kind], adopt=True)
+        await install_definitions(client.with_field_manager("certs"), [kind], adopt=True)
     assert await stored_duration(client) == "90d"
     await client.delete(CERTIFICATE, "a", namespace="default")
-    await install_definitions(client.with_field_owner("certs"), [kind], adopt=True)
+    await install_definitions(client.with_field_manager("certs"), [kind], adopt=True)
     adopted = (await client.get(CRD, "certificates.certs.example.com")).raw
     assert adopted["metadata"]["annotations"] == {"kubewright.dev/installed-by": "certs"}
     with pytest.raises(InstallationError, match="was installed by operator certs"):
-        await install_definitions(client.with_field_owner("other"), [_with_spec(FullCertificateSpec)])
+        await install_definitions(client.with_field_manager("other"), [_with_spec(FullCertificateSpec)])
 
 
 def _with_spec(spec: type[Spec]) -> type[CustomResource[Any, Any]]:
@@ -179,14 +179,14 @@ def _with_spec(spec: type[Spec]) -> type[CustomResource[Any, Any]]:
 
 
 async def test_an_equal_crd_of_another_program_is_used(client: Client) -> None:
-    await install_definitions(client.with_field_owner("one"), [Region])
-    await install_definitions(client.with_field_owner("two"), [Region])
+    await install_definitions(client.with_field_manager("one"), [Region])
+    await install_definitions(client.with_field_manager("two"), [Region])
     found = (await client.get(CRD, "regions.installation.example.com")).raw
     assert found["metadata"]["annotations"] == {"kubewright.dev/installed-by": "one"}
 
 
 async def test_an_own_crd_changes_with_the_program(client: Client) -> None:
-    mine = client.with_field_owner("shops")
+    mine = client.with_field_manager("shops")
     await install_definitions(mine, [_with_spec(CertificateSpec)])
     await install_definitions(mine, [_with_spec(FullCertificateSpec)])
     fields = (await client.get(CRD, "certificates.certs.example.com")).raw["spec"]["versions"][0]["schema"][
@@ -332,7 +332,7 @@ async def test_an_object_that_does_not_match_its_class_is_skipped(
     earlier = crd(Region)
     fields = earlier["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
     fields["size"] = {"x-kubernetes-preserve-unknown-fields": True}
-    await client.apply(Unstructured(earlier), field_owner="shops")
+    await client.apply(Unstructured(earlier), field_manager="shops")
     await client.wait(CRD, "regions.installation.example.com", until=condition("Established"), timeout=60)
     client.mapper.invalidate()
     for name, size in (("bad", "large"), ("good", 1)):

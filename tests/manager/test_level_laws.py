@@ -327,7 +327,7 @@ async def test_the_final_state_on_an_api_server(real_config: ClusterConfig | Non
         pytest.skip("KUBEBUILDER_ASSETS is not set")
     async with start_test_server("real", real_config) as server:
         client = server.client()
-        await client.with_field_owner("test").apply(Namespace(metadata=ObjectMeta(name="default")))
+        await client.with_field_manager("test").apply(Namespace(metadata=ObjectMeta(name="default")))
         world = World(client, setup, period=5.0)
         await world.start()
         try:

@@ -36,7 +36,7 @@ async def reconcile(shop: Shop) -> None:
 @operator.on_startup
 async def begin(client: Client) -> None:
     wanted = Shop(metadata=ObjectMeta(name="a", namespace="default"), spec=ShopSpec())
-    await client.apply(wanted, field_owner="test", force=True)
+    await client.apply(wanted, field_manager="test", force=True)
 
 @operator.on_cleanup
 def end() -> None:

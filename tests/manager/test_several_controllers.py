@@ -376,7 +376,7 @@ async def test_a_controller_that_deletes_what_another_applies_is_reported(
         mine = config("theirs")
         mine.metadata.namespace = "default"
         set_controller_reference(owner[0], mine)
-        await client.apply(mine, field_owner="rival")
+        await client.apply(mine, field_manager="rival")
         while not await events(client):
             await client.delete(ConfigMap, "a1", namespace="default", missing_ok=True)
             await asyncio.sleep(1)

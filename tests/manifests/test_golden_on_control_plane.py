@@ -385,19 +385,19 @@ async def test_apply_merges_lists_by_type(client: Client) -> None:
         return {**made("everything"), "spec": spec}
 
     base = {**EVERYTHING, "parts": [{"name": "a", "size": 3}], "tags": ["x"], "steps": ["mine"]}
-    await client.apply(intent(**base, settings={"k": "v"}), field_owner="one")
+    await client.apply(intent(**base, settings={"k": "v"}), field_manager="one")
     merged = await client.apply(
-        intent(parts=[{"name": "b"}, {"name": "a", "extra": "said"}], tags=["y"]), field_owner="two"
+        intent(parts=[{"name": "b"}, {"name": "a", "extra": "said"}], tags=["y"]), field_manager="two"
     )
     assert merged["spec"]["parts"] == [{"name": "b", "size": 1}, {"name": "a", "size": 3, "extra": "said"}]
     assert merged["spec"]["tags"] == ["x", "y"]
     with pytest.raises(Conflict, match=r"\.spec\.steps"):
-        await client.apply(intent(steps=["theirs"]), field_owner="two")
+        await client.apply(intent(steps=["theirs"]), field_manager="two")
     with pytest.raises(Conflict, match=r"\.spec\.settings"):
-        await client.apply(intent(settings={"other": "v"}), field_owner="two")
+        await client.apply(intent(settings={"other": "v"}), field_manager="two")
     with pytest.raises(Conflict, match=r'\.spec\.parts\[name="a"\]\.size'):
-        await client.apply(intent(parts=[{"name": "a", "size": 4}]), field_owner="two")
-    left = await client.apply(intent(**EVERYTHING), field_owner="one")
+        await client.apply(intent(parts=[{"name": "a", "size": 4}]), field_manager="two")
+    left = await client.apply(intent(**EVERYTHING), field_manager="one")
     assert left["spec"]["parts"] == [{"name": "b", "size": 1}, {"name": "a", "size": 1, "extra": "said"}]
     assert left["spec"]["tags"] == ["y"]
     assert left["spec"]["steps"] == ["one", "two"]
@@ -410,9 +410,10 @@ async def test_two_keys_and_atomic_structs(client: Client) -> None:
     def intent(**spec: Any) -> Object:
         return {**made("topology"), "spec": spec}
 
-    await client.apply(intent(**VALID["topology"][2]), field_owner="one")
+    await client.apply(intent(**VALID["topology"][2]), field_manager="one")
     merged = await client.apply(
-        intent(ports=[{"number": 53, "protocol": "UDP", "name": "dns"}], labels={"c": "d"}), field_owner="two"
+        intent(ports=[{"number": 53, "protocol": "UDP", "name": "dns"}], labels={"c": "d"}),
+        field_manager="two",
     )
     assert merged["spec"]["ports"] == [
         {"number": 53, "protocol": "TCP"},
@@ -420,7 +421,7 @@ async def test_two_keys_and_atomic_structs(client: Client) -> None:
     ]
     assert merged["spec"]["labels"] == {"a": "b", "c": "d"}
     with pytest.raises(Conflict, match=r"\.spec\.backend"):
-        await client.apply(intent(backend={"group": "h", "name": "n"}), field_owner="two")
+        await client.apply(intent(backend={"group": "h", "name": "n"}), field_manager="two")
 
 
 @pytest.mark.parametrize(("name", "path"), [("everything", "count"), ("scalable", "replicas")])

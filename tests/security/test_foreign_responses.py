@@ -86,7 +86,7 @@ VERBS: dict[str, Callable[[Client, ConfigMap], Awaitable[Any]]] = {
         name="a",
         namespace="default",
     ),
-    "apply": lambda client, obj: client.apply(_object(), field_owner="test", force=True),
+    "apply": lambda client, obj: client.apply(_object(), field_manager="test", force=True),
 }
 
 

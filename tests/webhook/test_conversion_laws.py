@@ -289,7 +289,7 @@ async def test_an_api_server_serves_every_version_of_what_was_written_in_any(
         async with start_test_server(place, real_config, **options) as server:
             client = server.client()
             if real_config is not None:
-                await client.with_field_owner("test").apply(Namespace(metadata=ObjectMeta(name="default")))
+                await client.with_field_manager("test").apply(Namespace(metadata=ObjectMeta(name="default")))
             url = f"https://127.0.0.1:{webhooks.port}"
             for of, objects in cases:
                 await install_definitions(

@@ -49,7 +49,9 @@ async def server(real_config: ClusterConfig | None) -> AsyncIterator[TestServer]
     options = {"controllers": False} if real_config is None else {}
     async with start_test_server(kind, real_config, **options) as made:
         if real_config is not None:
-            await made.client().with_field_owner("test").apply(Namespace(metadata=ObjectMeta(name="default")))
+            await (
+                made.client().with_field_manager("test").apply(Namespace(metadata=ObjectMeta(name="default")))
+            )
         yield made
 
 

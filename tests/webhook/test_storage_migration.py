@@ -61,7 +61,7 @@ async def server(real_config: ClusterConfig | None) -> AsyncIterator[TestServer]
             yield made
         return
     async with start_test_server("real", real_config) as made:
-        await made.client().with_field_owner("test").apply(Namespace(metadata=ObjectMeta(name="default")))
+        await made.client().with_field_manager("test").apply(Namespace(metadata=ObjectMeta(name="default")))
         yield made
 
 

@@ -173,7 +173,7 @@ async def server(real_config: ClusterConfig | None) -> AsyncIterator[TestServer]
         kind, real_config, **({} if real_config else {"controllers": False})
     ) as made:
         if real_config is not None:
-            owner = made.client().with_field_owner("test")
+            owner = made.client().with_field_manager("test")
             await owner.apply(Namespace(metadata=ObjectMeta(name="default")))
         yield made
 

@@ -14,7 +14,7 @@ certificate of the cluster's authority or by a token (TokenReview). Authorizatio
             server, port=8443, hosts=("toys.default.svc",), client_authorities=access.authorities
         ) as https, access.follow(https):
             for each in api_services(https, service="toys", namespace="default"):
-                await cluster.apply(each, field_owner="toys", force=True)
+                await cluster.apply(each, field_manager="toys", force=True)
 
 `follow` applies changes of the config map, such as the rotation of a certificate authority.
 

@@ -59,7 +59,7 @@ def apply_command(
         config = load_config(kubeconfig, context=context)
         async with Client.connect(config) as client:
             await _apply(
-                client.with_field_owner(field_manager),
+                client.with_field_manager(field_manager),
                 objects,
                 namespace=namespace,
                 force=force_conflicts,

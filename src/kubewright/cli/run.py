@@ -289,7 +289,7 @@ async def _confirm_installation(operator: Operator, client: Client, config: Clus
     if await is_kubewright(client):
         return
     plan = await plan_installation(
-        client.with_field_owner(operator.name), operator.kinds, operator.webhooks()
+        client.with_field_manager(operator.name), operator.kinds, operator.webhooks()
     )
     if not plan.is_first:
         return

@@ -26,6 +26,7 @@ from kubewright.api.errors import APIError, Conflict, NotFound
 from kubewright.api.gvk import GroupKind, GroupVersionKind
 from kubewright.api.objects import copy_value
 from kubewright.api.unstructured import Unstructured
+from kubewright.deprecation import renamed_parameter
 
 from .applyset_inventory import (
     ADOPTED_ANNOTATION,
@@ -81,6 +82,7 @@ class AppliedChange:
 class ApplySet:
     """A set of objects whose inventory is a ConfigMap."""
 
+    @renamed_parameter("field_owner", "field_manager")
     def __init__(
         self,
         client: Client,
@@ -88,16 +90,16 @@ class ApplySet:
         *,
         namespace: str,
         tooling: str = "kubewright/v1",
-        field_owner: str = "kubewright",
+        field_manager: str = "kubewright",
         replaced_owners: Collection[str] = (),
     ) -> None:
         """`tooling` is `<name>/<version>`: a set of another tool is not changed. Fields that only managers in
         `replaced_owners` have applied are taken over without `force`."""
-        self.client = client.with_field_owner(field_owner)
+        self.client = client.with_field_manager(field_manager)
         self.name = name
         self.namespace = namespace
         self._parent = ApplySetParent(self.client, name, namespace, tooling)
-        self._manager = FieldManager(field_owner)
+        self._manager = FieldManager(field_manager)
         self.id = self._parent.id
         self._replaced_owners = frozenset(replaced_owners)
         self._applied: list[Unstructured] = []

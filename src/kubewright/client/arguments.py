@@ -6,14 +6,39 @@ parameter. The verbs of `Client` document them.
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from kubewright.api.meta import Preconditions
 
 from .selectors import Fields, Labels
 
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from .rest.rate_limit import TokenBucket
+    from .rest.request import RequestHook
+    from .rest.retry_policy import RetryPolicy
+
 Propagation = Literal["Background", "Foreground", "Orphan"]
 FieldValidation = Literal["Strict", "Warn", "Ignore"]
+
+
+class ConnectOptions(TypedDict, total=False):
+    """Keyword arguments of `Client.connect`."""
+
+    context: str
+    retries: RetryPolicy | None
+    rate_limit: TokenBucket | None
+    hooks: Sequence[RequestHook]
+    user_agent: str
+    on_warning: Callable[[str], None] | None
+    metrics: bool
+    registry: CollectorRegistry | None
+    tracing: bool
+    max_response_bytes: int
+    compress_watch_lists: bool
+    cbor: bool
 
 
 class GetArguments(TypedDict, total=False):
@@ -51,7 +76,7 @@ class WriteArguments(TypedDict, total=False):
     """Keyword arguments that all writes share."""
 
     dry_run: bool
-    field_owner: str
+    field_manager: str
     field_validation: FieldValidation | None
 
 
@@ -84,6 +109,7 @@ class DeleteArguments(TypedDict, total=False):
 
 __all__ = [
     "ApplyArguments",
+    "ConnectOptions",
     "DeleteArguments",
     "FieldValidation",
     "GetArguments",

@@ -3,7 +3,7 @@
 One client serves typed classes, `Unstructured` and metadata (see `kind_types`). Deriving a client is cheap;
 it shares the connections:
 
-    shop = client.in_namespace("shop").with_field_owner("shop-operator")
+    shop = client.in_namespace("shop").with_field_manager("shop-operator")
     await shop.with_dry_run().apply(deployment)
 """
 
@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from kubewright.api import codec
 from kubewright.api.unstructured import Unstructured
+from kubewright.deprecation import renamed_parameter, warn_deprecated
 
 from .arguments import FieldValidation
 from .config.cluster_config import ClusterConfig, load_config
@@ -156,9 +157,14 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
         """Derive a client whose writes are validated by the server but not stored."""
         return self._with(dry_run=True)
 
-    def with_field_owner(self, field_owner: str) -> Self:
+    def with_field_manager(self, field_manager: str) -> Self:
         """Derive a client whose writes are recorded under this field manager."""
-        return self._with(field_owner=field_owner)
+        return self._with(field_manager=field_manager)
+
+    def with_field_owner(self, field_owner: str) -> Self:
+        """Call `with_field_manager`. Deprecated."""
+        warn_deprecated("with_field_owner", "with_field_manager")
+        return self.with_field_manager(field_owner)
 
     def with_field_validation(self, mode: FieldValidation) -> Self:
         """Derive a client for which the server rejects, warns about or ignores unknown fields."""
@@ -230,6 +236,7 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
         """As `create_or_update`, without optimistic lock; sends only the changes, status included."""
         return await create_or_patch(self, obj, mutate)
 
+    @renamed_parameter("field_owner", "field_manager")
     async def apply_yaml(
         self,
         source: str | os.PathLike[str],
@@ -237,17 +244,17 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
         namespace: str | None = None,
         force: bool = False,
         dry_run: bool = False,
-        field_owner: str = "",
+        field_manager: str = "",
     ) -> list[Unstructured]:
         """Server-side apply the objects of a manifest, in order, and return them.
 
         `source` is a file, a directory, or YAML or JSON text; it can have several documents and `kind: List`.
-        `namespace` is for objects that have none. The field owner is that of the client, or `kubewright`.
+        `namespace` is for objects that have none. The field manager is that of the client, or `kubewright`.
         Custom resources can follow their CRD in one manifest. Raises `ManifestError` before anything is
         applied; other errors have a note with the object and the number of objects applied before.
         """
         return await apply_yaml(
-            self, source, namespace=namespace, force=force, dry_run=dry_run, field_owner=field_owner
+            self, source, namespace=namespace, force=force, dry_run=dry_run, field_manager=field_manager
         )
 
     async def version(self) -> dict[str, str]:

@@ -162,7 +162,7 @@ async def _release(client: Client, member: SetMember, manager: str) -> None:
     if member.namespace:
         metadata["namespace"] = member.namespace
     nothing = {"apiVersion": member.gvk.api_version, "kind": member.gvk.kind, "metadata": metadata}
-    await client.apply(nothing, field_owner=manager, force=True)
+    await client.apply(nothing, field_manager=manager, force=True)
 
 
 __all__ = [

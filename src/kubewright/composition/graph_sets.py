@@ -1,6 +1,6 @@
 """`GraphSets`: applies graphs of objects in the order of their dependencies.
 
-    sets = GraphSets(client, cache, owns=(ConfigMap, Service), field_owner="platform")
+    sets = GraphSets(client, cache, owns=(ConfigMap, Service), field_manager="platform")
 
     async def reconcile(app: WebApp) -> None:
         result = await sets.apply(app, graph_for(app))
@@ -42,6 +42,7 @@ from kubewright.client.readiness import CURRENT, Readiness, readiness_of
 from kubewright.controller.desired_state import EnsureResult, OwnedKind, apply_configuration, gvk_of
 from kubewright.controller.object_sets import ObjectSets, inventory_of
 from kubewright.controller.request import Request
+from kubewright.deprecation import renamed_parameter
 
 from .graph import DesiredObject, ExternalObject, Graph, GraphError, NotReady, ReadyTest
 
@@ -110,11 +111,11 @@ class GraphSets(ObjectSets):
         *,
         owns: Iterable[OwnedKind],
         reads: Iterable[OwnedKind] = (),
-        field_owner: str | FieldManager,
+        field_manager: str | FieldManager,
         force: bool = True,
     ) -> None:
         """`owns`: kinds of the objects of graphs. `reads`: kinds of external objects."""
-        super().__init__(client, cache, field_owner=field_owner, force=force)
+        super().__init__(client, cache, field_manager=field_manager, force=force)
         self._owned = {_gvk(kind) for kind in owns}
         self._readable = self._owned | {_gvk(kind) for kind in reads}
         self._readers: dict[ObjectKey, dict[str, Request]] = {}
@@ -229,6 +230,7 @@ class GraphSets(ObjectSets):
 class _Run:
     """One application of a graph for an owner."""
 
+    @renamed_parameter("field_owner", "field_manager")
     def __init__(self, sets: GraphSets, owner: MetaObject | Unstructured, graph: Graph) -> None:
         self.sets = sets
         self.owner = owner

@@ -1,6 +1,6 @@
 """Desired state: the objects that an owner should have; others that were applied for it are deleted.
 
-    desired = DesiredState(client, cache, kinds=[Deployment, Service], field_owner="guestbook")
+    desired = DesiredState(client, cache, kinds=[Deployment, Service], field_manager="guestbook")
 
     async def reconcile(guestbook: Guestbook) -> None:
         await desired.ensure(guestbook, [deployment_for(guestbook), service_for(guestbook)])
@@ -54,6 +54,7 @@ from kubewright.client.membership import (
     take_over,
 )
 from kubewright.client.patches import to_dict
+from kubewright.deprecation import renamed_parameter
 
 from .controller import current_reconcile
 from .write_conflicts import RecentWrites, WriteConflict
@@ -123,19 +124,19 @@ class DesiredState:
         cache: Cache,
         *,
         kinds: Sequence[OwnedKind],
-        field_owner: str | FieldManager,
+        field_manager: str | FieldManager,
         force: bool = True,
         prune: bool = True,
     ) -> None:
         """`kinds`: the kinds that `ensure` may apply and delete. `force`: take over fields of other managers.
 
-        Controllers with the same owners need different field owners: `ensure` deletes what the same field
+        Controllers with the same owners need different field managers: `ensure` deletes what the same field
         owner has applied. Of Secrets and ConfigMaps only metadata is cached, unless the cache is configured
         otherwise.
         """
-        if not field_owner:
-            raise ValueError("DesiredState requires a field_owner: the name of the controller")
-        self.manager = FieldManager(field_owner) if isinstance(field_owner, str) else field_owner
+        if not field_manager:
+            raise ValueError("DesiredState requires a field_manager: the name of the controller")
+        self.manager = FieldManager(field_manager) if isinstance(field_manager, str) else field_manager
         self._client = client
         self._uncached: Client = getattr(client, "uncached", client)
         self._cache = cache
@@ -239,7 +240,7 @@ class DesiredState:
         before = informer.store.get(key)
         others = await self._other_managers(owner, gvk, key)
         response = await self._client.apply(
-            Unstructured(intent), field_owner=self.manager.name, force=self._force
+            Unstructured(intent), field_manager=self.manager.name, force=self._force
         )
         await take_over(self._client, response, self.manager, self._mark(owner))
         await wait_for_definition(self._client, intent)
@@ -470,6 +471,7 @@ def _manifest_gvk(manifest: Mapping[str, Any]) -> GroupVersionKind:
 class _Header:
     """Object with metadata only."""
 
+    @renamed_parameter("field_owner", "field_manager")
     def __init__(self, metadata: Any) -> None:
         self.metadata = metadata
 

@@ -1,6 +1,6 @@
 """Object sets: the objects of an owner, of any kind and in any namespace, with an inventory.
 
-    sets = ObjectSets(client, cache, field_owner="shop")
+    sets = ObjectSets(client, cache, field_manager="shop")
 
     async def reconcile(shop: Shop) -> None:
         await sets.ensure(shop, manifests)             # applies them, deletes members that are missing now
@@ -49,6 +49,7 @@ from kubewright.client.kind_types import AnyKind, metadata_of
 from kubewright.client.membership import FieldManager, Mark, SetMember, remove_member
 from kubewright.client.patches import merge_patch
 from kubewright.client.readiness import Readiness, readiness_of
+from kubewright.deprecation import renamed_parameter
 
 from .desired_state import (
     DesiredState,
@@ -95,10 +96,11 @@ class ObjectSets(DesiredState):
     cluster = ""
     """Name of the cluster in a fleet, for the requests of `source`."""
 
+    @renamed_parameter("field_owner", "field_manager")
     def __init__(
-        self, client: Client, cache: Cache, *, field_owner: str | FieldManager, force: bool = True
+        self, client: Client, cache: Cache, *, field_manager: str | FieldManager, force: bool = True
     ) -> None:
-        super().__init__(client, cache, kinds=(), field_owner=field_owner, force=force)
+        super().__init__(client, cache, kinds=(), field_manager=field_manager, force=force)
         self.source: AddedKindsSource[Request] = AddedKindsSource(cache, self._owners_of)
         """Source of a controller: requests for the owners of changed members."""
         self._requests: dict[str, Request] = {}

@@ -155,7 +155,7 @@ class SimulatedCluster:
         await self.install(operator)
         for each in self.scenario.setup:
             made: Any = Unstructured(dict(each)) if isinstance(each, Mapping) else each
-            await self.client.apply(made, force=True, field_owner="setup")
+            await self.client.apply(made, force=True, field_manager="setup")
         await self.plane.wait_until_idle()
         await asyncio.sleep(1.0)
         self.requests.clear()
@@ -172,7 +172,7 @@ class SimulatedCluster:
         """Install the CRDs and webhooks of an operator."""
         if not isinstance(operator, Operator):
             return
-        client = self.client.with_field_owner(operator.name)
+        client = self.client.with_field_manager(operator.name)
         bundle = self.plane.authority.certificate
         await install_definitions(client, operator.kinds, conversion_url=URL, ca_bundle=bundle, adopt=True)
         if has_webhooks(operator):

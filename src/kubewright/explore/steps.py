@@ -21,7 +21,7 @@ StepObjectT = TypeVar("StepObjectT", bound=MetaObject | Unstructured | dict[str,
 StepKind = type[MetaObject] | str
 """A class, or a name as on the command line: `"ConfigMap"`, `"deployments.apps"`."""
 
-FIELD_OWNER = "scenario"
+FIELD_MANAGER = "scenario"
 DEFAULT_TIMEOUT = 300.0
 """Simulated seconds after which a wait fails."""
 
@@ -35,7 +35,7 @@ class Steps(Protocol):
         ...
 
     async def apply(self, obj: StepObjectT, *, namespace: str | None = None) -> StepObjectT:
-        """Apply an object (server-side apply, as the field owner `scenario`)."""
+        """Apply an object (server-side apply, as the field manager `scenario`)."""
         ...
 
     async def patch(
@@ -100,7 +100,7 @@ class ClientSteps:
             return obj
         applied: Any = Unstructured(obj) if isinstance(obj, dict) else obj
         result: Any = await self.client.apply(
-            applied, namespace=namespace, force=True, field_owner=FIELD_OWNER
+            applied, namespace=namespace, force=True, field_manager=FIELD_MANAGER
         )
         stored: StepObjectT = result.raw if isinstance(obj, dict) else result
         return stored
@@ -111,7 +111,7 @@ class ClientSteps:
         """Patch an object."""
         if self._begin(f"patch {_kind_name(kind)} {name}"):
             change = merge_patch(patch) if isinstance(patch, dict) else patch
-            await self.client.patch(kind, change, name=name, namespace=namespace, field_owner=FIELD_OWNER)
+            await self.client.patch(kind, change, name=name, namespace=namespace, field_manager=FIELD_MANAGER)
 
     async def delete(self, kind: StepKind, name: str, *, namespace: str | None = None) -> None:
         """Delete an object."""

@@ -45,7 +45,7 @@ class Registration:
         sets_ca_bundle: bool = True,
     ) -> None:
         """`sets_ca_bundle` is false if another component writes the CA bundle."""
-        self._cluster = cluster.with_field_owner(owner)
+        self._cluster = cluster.with_field_manager(owner)
         self._owner = owner
         self._address = address
         self._service = service

@@ -196,7 +196,7 @@ class ChangeDispatcher(InjectedFunction):
                 },
                 "binaryData": {"state": b64encode(compressed).decode()},
             },
-            field_owner=f"{self._operator.name}-handlers",
+            field_manager=f"{self._operator.name}-handlers",
             force=True,
         )
 

@@ -173,7 +173,7 @@ class ClusterRuntime:
                     self.manager.client,
                     self.manager.cache,
                     kinds=tuple(dict.fromkeys(owned for each in reconcilers for owned in each.owns)),
-                    field_owner=field_manager(self.functions, handler),
+                    field_manager=field_manager(self.functions, handler),
                 )
             self._desired[id(call)] = self._desired[id(handler.call)] = found
         return found
@@ -207,7 +207,7 @@ class ClusterRuntime:
             found = (
                 composed.sets(client, cache, manager)
                 if composed is not None
-                else ObjectSets(client, cache, field_owner=manager)
+                else ObjectSets(client, cache, field_manager=manager)
             )
             found.cluster = self._cluster
             self._object_sets[kind] = found

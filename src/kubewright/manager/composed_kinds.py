@@ -49,9 +49,9 @@ class ComposedKind(InjectedFunction):
         self._compose = function
         self._owns, self._reads = tuple(owns), tuple(reads)
 
-    def sets(self, client: Client, cache: Cache, field_owner: FieldManager) -> GraphSets:
+    def sets(self, client: Client, cache: Cache, field_manager: FieldManager) -> GraphSets:
         """Return what applies the graphs of all objects of the kind."""
-        return GraphSets(client, cache, owns=self._owns, reads=self._reads, field_owner=field_owner)
+        return GraphSets(client, cache, owns=self._owns, reads=self._reads, field_manager=field_manager)
 
     def rules(self, scheme: Scheme) -> Iterable[tuple[Rbac, bool]]:
         """Return the permissions for the kinds of the graph, and whether each is for a namespaced kind."""

@@ -147,7 +147,7 @@ class Context(BaseContext[T], Generic[T]):
     async def apply(self, child: ChildT, *, force: bool = True) -> ChildT:
         """Apply a child, owned by the object (server-side apply)."""
         manager = self.desired.manager
-        applied = await self.client.apply(self.own(child), force=force, field_owner=manager.name)
+        applied = await self.client.apply(self.own(child), force=force, field_manager=manager.name)
         await take_over(self.client, applied, manager, owner_mark(self.object.metadata.uid))
         return applied
 

@@ -246,7 +246,7 @@ class FleetRuntime(BaseRunnable):
         await _check(client)
         if self._settings.development:
             await install_definitions(
-                client.with_field_owner(self._fleet.name),
+                client.with_field_manager(self._fleet.name),
                 installed_kinds(self._fleet),
                 adopt=self._settings.adopt_crds,
             )
@@ -255,7 +255,7 @@ class FleetRuntime(BaseRunnable):
     def _build(self, name: str, client: Client) -> ClusterRuntime:
         fleet, settings = self._fleet, self._settings
         cluster = Cluster(
-            client.with_field_owner(fleet.name),
+            client.with_field_manager(fleet.name),
             name=name,
             scheme=fleet.scheme,
             namespaces=fleet.settings.namespaces,

@@ -39,7 +39,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 DEFAULT_OWNER = "kubewright"
-"""Owner of CRDs that are installed with a client without a field owner."""
+"""Owner of CRDs that are installed with a client without a field manager."""
 
 
 class InstallationError(Exception):
@@ -90,9 +90,9 @@ async def plan_installation(
 ) -> InstallationPlan:
     """Return what `install_definitions` and `install_webhooks` would install; nothing is changed.
 
-    The operator is the field owner of the client.
+    The operator is the field manager of the client.
     """
-    owner = client.options.field_owner or DEFAULT_OWNER
+    owner = client.options.field_manager or DEFAULT_OWNER
     new: list[str] = []
     existing: list[str] = []
     foreign: list[str] = []
@@ -126,11 +126,11 @@ async def install_definitions(
 ) -> list[str]:
     """Apply the CRDs of kinds, with all versions, and wait until they are served; return their names.
 
-    The field owner of the client is the owner of the CRDs. Raises `InstallationError` if a CRD of another
+    The field manager of the client is the owner of the CRDs. Raises `InstallationError` if a CRD of another
     owner would be changed, unless `adopt` is set; if stored objects would lose fields; or if the API server
     rejects the CRD or its names.
     """
-    client = client if client.options.field_owner else client.with_field_owner(DEFAULT_OWNER)
+    client = client if client.options.field_manager else client.with_field_manager(DEFAULT_OWNER)
     names = []
     for manifest in _definitions(kinds):
         conversion = manifest["spec"].get("conversion") or {}
@@ -166,7 +166,7 @@ async def _find(client: Client, name: str) -> dict[str, Any] | None:
 
 async def _install_definition(client: Client, manifest: dict[str, Any], *, adopt: bool) -> None:
     """Apply a CRD that does not exist, that this owner installed, or that it adopts."""
-    name, owner = manifest["metadata"]["name"], client.options.field_owner
+    name, owner = manifest["metadata"]["name"], client.options.field_manager
     manifest["metadata"].setdefault("annotations", {})[OWNER_ANNOTATION] = owner
     stored = await _find(client, name)
     if stored is not None:

@@ -45,7 +45,7 @@ def build_runtime(operator: Operator, client: Client) -> ClusterRuntime:
     """Build the manager of an operator with all of its components."""
     settings = operator.settings
     cluster = Cluster(
-        client.with_field_owner(operator.name),
+        client.with_field_manager(operator.name),
         scheme=operator.scheme,
         namespaces=settings.namespaces,
         kinds=settings.kinds,
@@ -207,7 +207,7 @@ async def install(operator: Operator, client: Client) -> None:
     """Install the CRDs of an operator in development, and check that all other kinds are served."""
     check_conversions(operator)
     names = await install_definitions(
-        client.with_field_owner(operator.name), operator.kinds, adopt=operator.settings.adopt_crds
+        client.with_field_manager(operator.name), operator.kinds, adopt=operator.settings.adopt_crds
     )
     if names:
         logger.info("installed CRDs", extra={"names": ",".join(names)})

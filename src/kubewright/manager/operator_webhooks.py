@@ -109,7 +109,7 @@ class WebhookRegistration(BaseRunnable):
 
     def __init__(self, operator: Operator, client: Client, server: WebhookServer) -> None:
         self._operator = operator
-        self._client = client.with_field_owner(operator.name)
+        self._client = client.with_field_manager(operator.name)
         self._server = server
         self._adopt_crds = operator.settings.adopt_crds
         self._registered = asyncio.Event()

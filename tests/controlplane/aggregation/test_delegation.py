@@ -65,7 +65,7 @@ async def front(cluster: tuple[ControlPlane, Client]) -> AsyncIterator[HTTPServe
         await client.create(Service(metadata=ObjectMeta(name="toys", namespace="default"), spec=spec))
         services = api_services(front, service="toys", namespace="default")
         for each in services:
-            await client.apply(each, field_owner="toys", force=True)
+            await client.apply(each, field_manager="toys", force=True)
         for each in services:
             await client.wait(APIService, each.name, until=condition("Available"), timeout=60)
         yield front

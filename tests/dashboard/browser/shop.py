@@ -126,7 +126,7 @@ async def scale(shop: Shop, ctx: Context[Shop]) -> None:
         patches.merge_patch(change),
         name=shop.name,
         namespace=shop.namespace,
-        field_owner="scaler",
+        field_manager="scaler",
     )
 
 

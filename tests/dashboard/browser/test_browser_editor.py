@@ -52,7 +52,7 @@ async def test_an_edit_is_reviewed_and_applied(open_view: OpenView, demo: Demo) 
     # The field manager of the dashboard owns the field, so that its change causes no conflict.
     applied = {"apiVersion": "store.example.com/v1", "kind": "Shop", "spec": {"replicas": 1}}
     applied["metadata"] = {"name": "edited", "namespace": "default"}
-    await demo.client.apply(Unstructured(applied), field_owner="kubewright-dashboard")
+    await demo.client.apply(Unstructured(applied), field_manager="kubewright-dashboard")
     async with open_view(f"{SHOP}/edited?tab=yaml") as view:
         await _open_editor(view)
         await _replace_line(view, "replicas: 1", "replicas: 2")
@@ -152,7 +152,7 @@ async def test_a_change_of_another_client_is_announced(open_view: OpenView, demo
         await _open_editor(view)
         await _replace_line(view, 'a: "1"', 'a: "2"')
         change = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "moving"}, "data": {"b": "2"}}
-        await demo.client.apply(Unstructured(change), namespace="default", field_owner="other", force=True)
+        await demo.client.apply(Unstructured(change), namespace="default", field_manager="other", force=True)
         await view.see("The object has changed since you started to edit")
         await view.page.get_by_role("button", name="Review changes").click()
         await view.page.get_by_role("button", name="Take ownership").click()

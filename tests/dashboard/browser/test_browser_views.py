@@ -101,7 +101,7 @@ async def _healed(demo: Demo) -> None:
     await demo.client.wait(Shop, "heals", namespace="default", until=is_ready, timeout=60)
 
 
-async def test_conditions_events_field_owners_and_history(open_view: OpenView, demo: Demo) -> None:
+async def test_conditions_events_field_managers_and_history(open_view: OpenView, demo: Demo) -> None:
     async with open_view(f"{SHOP}/cart?tab=conditions") as view:
         await view.see("ServersReady", within=".condition-track")
         await view.page.keyboard.press("]")

@@ -22,6 +22,7 @@ from kubewright.api.meta import MetaObject, PartialObjectMetadata
 from kubewright.api.unstructured import Unstructured
 from kubewright.client.arguments import (
     ApplyArguments,
+    ConnectOptions,
     DeleteArguments,
     FieldValidation,
     GetArguments,
@@ -42,14 +43,13 @@ from kubewright.client.kind_types import (
 )
 from kubewright.client.listwatch.pager import ListResult
 from kubewright.client.patches import Patch
-from kubewright.client.rest.rate_limit import TokenBucket
-from kubewright.client.rest.request import Interceptor, RequestHook
-from kubewright.client.rest.retry_policy import RetryPolicy
+from kubewright.client.rest.request import Interceptor
 from kubewright.client.selectors import Fields, Labels
 from kubewright.client.streams.exec import ExecResult
 from kubewright.client.verbs.create_or_update import OperationResult, UpsertT
 from kubewright.client.verbs.pods import PodRef
 from kubewright.client.verbs.write import WritableT
+from kubewright.deprecation import renamed_parameter
 
 from .event_loop_thread import EventLoopThread
 from .streams import (
@@ -80,28 +80,10 @@ class SyncClient:
     def connect(
         cls,
         kubeconfig: str | os.PathLike[str] | ClusterConfig | None = None,
-        *,
-        context: str = "",
-        retries: RetryPolicy | None = None,
-        rate_limit: TokenBucket | None = None,
-        hooks: Sequence[RequestHook] = (),
-        user_agent: str = "",
-        on_warning: Callable[[str], None] | None = None,
-        metrics: bool = True,
+        **options: Unpack[ConnectOptions],
     ) -> Self:
-        """Return a client for the cluster that kubectl would use; see `Client.connect`."""
-        return cls(
-            Client.connect(
-                kubeconfig,
-                context=context,
-                retries=retries,
-                rate_limit=rate_limit,
-                hooks=hooks,
-                user_agent=user_agent,
-                on_warning=on_warning,
-                metrics=metrics,
-            )
-        )
+        """Return a client for the cluster that kubectl would use, with the options of `Client.connect`."""
+        return cls(Client.connect(kubeconfig, **options))
 
     def run(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
         """Run a coroutine of `async_client` in the background thread and return its result."""
@@ -285,6 +267,7 @@ class SyncClient:
         """Server-side apply; see `Client.apply`."""
         return self.run(self.async_client.apply(obj, **arguments))
 
+    @renamed_parameter("field_owner", "field_manager")
     def apply_yaml(
         self,
         source: str | os.PathLike[str],
@@ -292,12 +275,12 @@ class SyncClient:
         namespace: str | None = None,
         force: bool = False,
         dry_run: bool = False,
-        field_owner: str = "",
+        field_manager: str = "",
     ) -> builtins.list[Unstructured]:
         """Server-side apply the objects of a manifest: a file, a directory, or text."""
         return self.run(
             self.async_client.apply_yaml(
-                source, namespace=namespace, force=force, dry_run=dry_run, field_owner=field_owner
+                source, namespace=namespace, force=force, dry_run=dry_run, field_manager=field_manager
             )
         )
 
@@ -505,8 +488,12 @@ class SyncClient:
         return self._derive(self.async_client.with_dry_run())
 
     def with_field_owner(self, field_owner: str) -> Self:
-        """Derive a client whose writes are recorded under this field manager."""
+        """Call `with_field_manager`. Deprecated."""
         return self._derive(self.async_client.with_field_owner(field_owner))
+
+    def with_field_manager(self, field_manager: str) -> Self:
+        """Derive a client whose writes are recorded under this field manager."""
+        return self._derive(self.async_client.with_field_manager(field_manager))
 
     def with_field_validation(self, mode: FieldValidation) -> Self:
         """Derive a client for which the server rejects, warns about or ignores unknown fields."""

@@ -13,7 +13,7 @@ from kubewright.client.wait import condition
 if TYPE_CHECKING:
     from kubewright.client.client import Client
 
-DEFAULT_FIELD_OWNER = "kubewright"
+DEFAULT_FIELD_MANAGER = "kubewright"
 CRD_TIMEOUT = 30.0
 
 
@@ -24,7 +24,7 @@ async def apply_yaml(
     namespace: str | None,
     force: bool,
     dry_run: bool,
-    field_owner: str,
+    field_manager: str,
 ) -> list[Unstructured]:
     """See `Client.apply_yaml`."""
     applied = apply_objects(
@@ -33,7 +33,7 @@ async def apply_yaml(
         namespace=namespace,
         force=force,
         dry_run=dry_run,
-        field_owner=field_owner,
+        field_manager=field_manager,
     )
     return [each async for each in applied]
 
@@ -45,10 +45,10 @@ async def apply_objects(
     namespace: str | None = None,
     force: bool = False,
     dry_run: bool = False,
-    field_owner: str = "",
+    field_manager: str = "",
 ) -> AsyncIterator[Unstructured]:
     """Apply objects in order, and return each one when it is applied. Options are those of `apply_yaml`."""
-    owner = field_owner or client.options.field_owner or DEFAULT_FIELD_OWNER
+    owner = field_manager or client.options.field_manager or DEFAULT_FIELD_MANAGER
     for number, manifest in enumerate(objects):
         try:
             obj = await client.apply(
@@ -56,7 +56,7 @@ async def apply_objects(
                 namespace=namespace,
                 force=force,
                 dry_run=dry_run,
-                field_owner=owner,
+                field_manager=owner,
             )
             if not dry_run and _defines_kind_of(obj, objects[number + 1 :]):
                 await client.wait(obj, until=condition("Established"), timeout=CRD_TIMEOUT)

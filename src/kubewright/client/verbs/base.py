@@ -45,7 +45,7 @@ class ClientOptions:
     only_namespace: bool = False
     """Whether other namespaces are rejected."""
     dry_run: bool = False
-    field_owner: str = ""
+    field_manager: str = ""
     field_validation: str = ""
     interceptors: tuple[Interceptor, ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
@@ -154,13 +154,13 @@ class BaseClient:
         )
 
     def write_query(
-        self, *, dry_run: bool = False, field_owner: str = "", field_validation: str | None = None
+        self, *, dry_run: bool = False, field_manager: str = "", field_validation: str | None = None
     ) -> dict[str, str | int | bool | None]:
         """Return the query parameters of a write."""
         options = self.options
         return {
             "dryRun": "All" if dry_run or options.dry_run else None,
-            "fieldManager": field_owner or options.field_owner or None,
+            "fieldManager": field_manager or options.field_manager or None,
             "fieldValidation": field_validation or options.field_validation or None,
         }
 

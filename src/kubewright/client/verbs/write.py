@@ -25,6 +25,7 @@ from kubewright.client.patches import Patch, base_and_changed, changes_since_rea
 from kubewright.client.rest.expected_object import ExpectedObject
 from kubewright.client.rest.request import APIRequest
 from kubewright.client.selectors import Fields, Labels, format_fields, format_labels
+from kubewright.deprecation import renamed_parameter
 
 from .base import JSON, METADATA, BaseClient, ResourceLocation
 
@@ -36,44 +37,51 @@ APPLY = "application/apply-patch+yaml"
 class WriteVerbs(BaseClient):
     """Verbs that change objects."""
 
+    @renamed_parameter("field_owner", "field_manager")
     async def create(
         self,
         obj: WritableT,
         *,
         namespace: str | None = None,
         dry_run: bool = False,
-        field_owner: str = "",
+        field_manager: str = "",
         field_validation: FieldValidation | None = None,
     ) -> WritableT:
         """Create an object; raise `AlreadyExists` if it exists."""
         _reject_metadata(obj, "created")
         location = await self.locate(obj, None, namespace)
-        query = self.write_query(dry_run=dry_run, field_owner=field_owner, field_validation=field_validation)
+        query = self.write_query(
+            dry_run=dry_run, field_manager=field_manager, field_validation=field_validation
+        )
         collection = ResourceLocation(location.resource, location.namespace, "")
         body = codec.encode(obj)
         request = self.build_request("create", "POST", collection, query=query, content_type=JSON, body=body)
         request.name = location.name
         return await self._write(request, obj, location)
 
+    @renamed_parameter("field_owner", "field_manager")
     async def update(
         self,
         obj: WritableT,
         *,
         dry_run: bool = False,
-        field_owner: str = "",
+        field_manager: str = "",
         field_validation: FieldValidation | None = None,
     ) -> WritableT:
         """Send the changes since the object was read; raise `Conflict` if it has changed on the server."""
         _reject_metadata(obj, "updated")
-        query = self.write_query(dry_run=dry_run, field_owner=field_owner, field_validation=field_validation)
+        query = self.write_query(
+            dry_run=dry_run, field_manager=field_manager, field_validation=field_validation
+        )
         return await self._update(obj, "", query)
 
+    @renamed_parameter("field_owner", "field_manager")
     async def update_status(
         self,
         obj: WritableT,
         *,
         dry_run: bool = False,
-        field_owner: str = "",
+        field_manager: str = "",
         field_validation: FieldValidation | None = None,
     ) -> WritableT:
         """Send the changes of `status` to the status subresource.
@@ -82,7 +90,9 @@ class WriteVerbs(BaseClient):
         ignores them, and the response would replace them.
         """
         _reject_metadata(obj, "updated")
-        query = self.write_query(dry_run=dry_run, field_owner=field_owner, field_validation=field_validation)
+        query = self.write_query(
+            dry_run=dry_run, field_manager=field_manager, field_validation=field_validation
+        )
         return await self._update(obj, "status", query)
 
     async def _update(self, obj: WritableT, subresource: str, query: dict[str, Any]) -> WritableT:
@@ -142,6 +152,7 @@ class WriteVerbs(BaseClient):
     async def patch(
         self, target: WritableT, patch: Patch | None = None, **arguments: Unpack[PatchArguments]
     ) -> WritableT: ...
+    @renamed_parameter("field_owner", "field_manager")
     async def patch(
         self,
         target: Any,
@@ -152,7 +163,7 @@ class WriteVerbs(BaseClient):
         subresource: str = "",
         optimistic_lock: bool = False,
         dry_run: bool = False,
-        field_owner: str = "",
+        field_manager: str = "",
         field_validation: FieldValidation | None = None,
     ) -> Any:
         """Patch an object, or a kind and `name`, with `merge_patch`, `json_patch`, `strategic_merge_patch` or
@@ -176,7 +187,9 @@ class WriteVerbs(BaseClient):
             patch = changes_since_read(target, optimistic_lock=optimistic_lock, part=part)
             if patch is None:
                 raise ValueError("cannot compute a patch: the object was not read from the server")
-        query = self.write_query(dry_run=dry_run, field_owner=field_owner, field_validation=field_validation)
+        query = self.write_query(
+            dry_run=dry_run, field_manager=field_manager, field_validation=field_validation
+        )
         partial = isinstance(target, MetadataKind | PartialObjectMetadata)
         request = self._patch_request(location, subresource, query, patch, METADATA if partial else JSON)
         if isinstance(target, type | GroupVersionKind | GroupVersionResource | str | MetadataKind):
@@ -185,6 +198,7 @@ class WriteVerbs(BaseClient):
             return decode_object(response.body, class_of(target), location.resource.gvk)
         return await self._write(request, target, location)
 
+    @renamed_parameter("field_owner", "field_manager")
     async def apply(
         self,
         obj: WritableT,
@@ -193,22 +207,22 @@ class WriteVerbs(BaseClient):
         force: bool = False,
         subresource: str = "",
         dry_run: bool = False,
-        field_owner: str = "",
+        field_manager: str = "",
         field_validation: FieldValidation | None = None,
     ) -> WritableT:
         """Server-side apply: set and own the fields of `obj`, remove owned fields that it no longer has.
 
         `obj` is a `partial(...)`, an unstructured or a typed object; it is not changed, and the full object
         is returned. `Conflict` has the fields that other managers own, unless `force` takes them over. A
-        field owner is required, here or from `client.with_field_owner(...)`.
+        field manager is required, here or from `client.with_field_manager(...)`.
         """
-        owner = field_owner or self.options.field_owner
+        owner = field_manager or self.options.field_manager
         if not owner:
-            raise ValueError('apply requires a field owner: apply(..., field_owner="my-controller")')
+            raise ValueError('apply requires a field manager: apply(..., field_manager="my-controller")')
         location = await self.locate(obj, None, namespace)
         if not location.name:
             raise ValueError("the object to apply has no metadata.name")
-        query = self.write_query(dry_run=dry_run, field_owner=owner, field_validation=field_validation)
+        query = self.write_query(dry_run=dry_run, field_manager=owner, field_validation=field_validation)
         query["force"] = force or None
         body = codec.encode(_apply_configuration(obj, location))
         request = self._patch_request(location, subresource, query, Patch(APPLY, body))

@@ -192,7 +192,7 @@ class _ForeignRun:
         self.plane.server.dispatcher.listeners.append(self)
         for each in self.scenario.setup:
             made: Any = Unstructured(dict(each)) if isinstance(each, Mapping) else each
-            await self.client.apply(made, force=True, field_owner="setup")
+            await self.client.apply(made, force=True, field_manager="setup")
             if isinstance(made, Unstructured) and made.kind == "CustomResourceDefinition":
                 await self.client.wait(made, until=condition_is("Established"), timeout=60)
         await self.plane.wait_until_idle()
