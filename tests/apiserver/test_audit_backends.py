@@ -7,6 +7,7 @@ import base64
 import gzip
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,26 @@ async def test_the_log_is_rotated_and_old_files_are_deleted(tmp_path: Path) -> N
     log.process([event()])
     await log.stop()
     assert [json.loads(line)["auditID"] for line in path.read_text().splitlines()] == ["id-0"]
+
+
+def test_the_age_of_rotated_files_is_that_of_their_names(tmp_path: Path) -> None:
+    """Not that of the file system, which has another clock, and another time after a copy."""
+
+    async def main() -> list[str]:
+        size = len(event().encode()) + 1
+        log = LogBackend(tmp_path / "audit.log", max_size=1.5 * size / 1024 / 1024, max_age=2)
+        await log.start()
+        for day in range(6):
+            assert log.process([event(day)])
+            await asyncio.sleep(86400)
+        await log.stop()
+        return [each.name for each in log.backups()]
+
+    assert fake_time(main(), start=datetime(2030, 1, 1, tzinfo=UTC)) == [
+        "audit-2030-01-06T00-00-00.000.log",
+        "audit-2030-01-05T00-00-00.000.log",
+        "audit-2030-01-04T00-00-00.000.log",
+    ]
 
 
 def test_the_legacy_format_is_one_line_of_text() -> None:

@@ -35,19 +35,19 @@ class StatusPages:
 
     def __init__(self, server: APIServer) -> None:
         self._server = server
-        self._started = time.time()
+        self._started = datetime.now(UTC)
+        self._started_at = time.monotonic()
 
     async def statusz(self, request: HTTPRequest) -> HTTPResponse:
         """Serve `/statusz`: start time, versions and paths."""
         negotiation.require(request, "text/plain")
         version = self._server.version
-        started = datetime.fromtimestamp(self._started, UTC)
         lines = [
             "kube-apiserver statusz",
             _WARNING,
             "",
-            f"Started: {started:%a %b %d %H:%M:%S UTC %Y}",
-            f"Up: {time.time() - self._started:.0f} s",
+            f"Started: {self._started:%a %b %d %H:%M:%S UTC %Y}",
+            f"Up: {time.monotonic() - self._started_at:.0f} s",
             f"Python version: {platform.python_version()} ({sys.implementation.name})",
             f"Binary version: {version.git_version}",
             f"Emulation version: {version.major}.{version.minor}",

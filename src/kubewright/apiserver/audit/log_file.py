@@ -156,22 +156,26 @@ class LogBackend:
 
     def backups(self) -> list[Path]:
         """Return the rotated files, the newest first."""
+        return [path for _, path in self._backups()]
+
+    def _backups(self) -> list[tuple[float, Path]]:
+        """Return the rotated files and when they were rotated, which their names say, the newest first."""
         stem, suffix = self._path.stem, self._path.suffix
         found = []
         for path in self._path.parent.glob(f"{stem}-*{suffix}*"):
             text = path.name.removesuffix(".gz").removesuffix(suffix).removeprefix(f"{stem}-")
             try:
-                datetime.strptime(text.partition(".")[0], _TIME)
+                moment = datetime.strptime(text.partition(".")[0], _TIME).replace(tzinfo=UTC)
             except ValueError:
                 continue
-            found.append(path)
-        return sorted(found, key=lambda path: path.name, reverse=True)
+            found.append((moment.timestamp(), path))
+        return sorted(found, key=lambda each: each[1].name, reverse=True)
 
     def _clean(self, now: float) -> None:
         """Delete and compress rotated files."""
         try:
-            for position, path in enumerate(self.backups()):
-                old = self._max_age and now - path.stat().st_mtime > self._max_age * _DAY
+            for position, (rotated_at, path) in enumerate(self._backups()):
+                old = self._max_age and now - rotated_at > self._max_age * _DAY
                 if old or (self._max_backups and position >= self._max_backups):
                     path.unlink()
                 elif self._compress and path.suffix != ".gz":
