@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from kubewright.options.model import (
     SAME,
     combined,
     concerns,
+    declarations,
     keyword_arguments,
     nested,
     option,
@@ -22,6 +24,7 @@ from kubewright.options.model import (
     part,
     suggestion,
 )
+from kubewright.testing.server import TestServerOptions, start_test_server
 
 OPTIONS = options_of(ControlPlaneOptions)
 
@@ -135,5 +138,21 @@ async def test_keyword_arguments_are_the_fields_of_the_options() -> None:
     by_keywords = ControlPlane(port=None, lease_duration=3.0)
     by_options = ControlPlane.from_options(ControlPlaneOptions(port=None, lease_duration=3.0))
     assert by_keywords.options == by_options.options
-    with pytest.raises(TypeError, match="unexpected keyword argument 'prt'"):
-        ControlPlane(prt=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("name", "use"), [("prt", "port"), ("anonymous_auth", "anonymous"), ("secure_port", "port")]
+)
+def test_unknown_keyword_arguments_have_a_hint(name: str, use: str) -> None:
+    wrong: dict[str, Any] = {name: 1}
+    for function in (ControlPlane, partial(start_test_server, "in-process")):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'; use {use}"):
+            function(**wrong)
+
+
+@pytest.mark.parametrize("keyword", sorted({one.keyword for one in OPTIONS}))
+async def test_every_option_is_a_keyword_argument_of_python(keyword: str) -> None:
+    options = declarations(ControlPlaneOptions)[keyword].options
+    given: dict[str, Any] = {keyword: options[0].kind.example}
+    assert getattr(ControlPlaneOptions(**given), keyword) == options[0].kind.example
+    assert getattr(TestServerOptions("in-process", **given), keyword) == options[0].kind.example

@@ -23,7 +23,7 @@ from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, Use
 from kubewright.apiserver.encoding.protobuf import builtin_codec
 from kubewright.apiserver.server import APIServer
 from kubewright.apiserver.work_estimate import WorkEstimator
-from kubewright.options.model import accepts_options
+from kubewright.options.model import method_accepts_options
 from kubewright.trusted_files import read_named_file
 
 from . import readiness
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 class ControlPlane:
     """A Kubernetes control plane in this process. Use it with `async with`, or `start()` and `stop()`."""
 
-    @accepts_options(ControlPlaneOptions)
+    @method_accepts_options(ControlPlaneOptions)
     def __init__(self, options: ControlPlaneOptions) -> None:
         """Create a control plane; keyword arguments are the fields of `ControlPlaneOptions`."""
         self._configure(options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
-from functools import cache, wraps
+from functools import cache, update_wrapper
 from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 from .kinds import Kind
@@ -127,19 +127,44 @@ def keyword_arguments(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def accepts_options(
-    cls: Callable[P, T],
-) -> Callable[[Callable[[S, T], R]], Callable[Concatenate[S, P], R]]:
-    """Let a method with an instance of an options class as argument accept the fields instead."""
+def accepts_options(cls: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]]:
+    """Let a function with an instance of an options class as argument accept the fields instead."""
 
-    def decorate(function: Callable[[S, T], R]) -> Callable[Concatenate[S, P], R]:
-        @wraps(function)
-        def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            return function(self, cls(*args, **kwargs))
+    def decorate(function: Callable[[T], R]) -> Callable[P, R]:
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            _check_keywords(cls, kwargs)
+            return function(cls(*args, **kwargs))
 
-        return call
+        return update_wrapper(call, function)
 
     return decorate
+
+
+def method_accepts_options(
+    cls: Callable[P, T],
+) -> Callable[[Callable[[S, T], R]], Callable[Concatenate[S, P], R]]:
+    """Let a method accept the fields, as `accepts_options` does."""
+
+    def decorate(method: Callable[[S, T], R]) -> Callable[Concatenate[S, P], R]:
+        def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            _check_keywords(cls, kwargs)
+            return method(self, cls(*args, **kwargs))
+
+        return update_wrapper(call, method)
+
+    return decorate
+
+
+def _check_keywords(cls: Any, given: Iterable[str]) -> None:
+    """Raise `TypeError` for a keyword that is not a field; the message suggests one."""
+    names = {each.name for each in fields(cls)}
+    for name in given:
+        if name not in names:
+            flag = name.replace("_", "-")
+            same = [one.keyword for one in options_of(cls) if flag in (one.name, one.flag)]
+            similar = same or get_close_matches(name, names, n=1)
+            hint = f"; use {similar[0]}" if similar else ""
+            raise TypeError(f"unexpected keyword argument {name!r}{hint}")
 
 
 def suggestion(name: str, options: Iterable[Option], prefix: str = "") -> str:

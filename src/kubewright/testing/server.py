@@ -12,7 +12,6 @@ embedded one in both forms.
 from __future__ import annotations
 
 import os
-import random
 import secrets
 import shutil
 import signal
@@ -22,19 +21,20 @@ import subprocess
 import tempfile
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal
 
 from kubewright.client import Client, ClusterConfig, PEMData, load_config
 from kubewright.client.transport.interface import Transport
+from kubewright.controlplane.options import ControlPlaneOptions
+from kubewright.options.model import accepts_options
 
 if TYPE_CHECKING:
     from kubewright.client.rest.metrics import ClientMetrics
     from kubewright.controlplane import ControlPlane
-    from kubewright.storage import Storage
     from kubewright.workloads.nodes.pod_control import PodControl
     from kubewright.workloads.nodes.simulation import SimulatedNodes
 
@@ -42,27 +42,15 @@ ServerKind = Literal["in-process", "tls", "real"]
 START_TIMEOUT = 90.0
 
 
-class ControlPlaneOptions(TypedDict, total=False):
-    """Options of the embedded control plane; see `kubewright.controlplane.ControlPlane`."""
+@dataclass(frozen=True)
+class TestServerOptions(ControlPlaneOptions):
+    """A kind of server, and the options of the embedded control plane."""
 
-    store: str | Storage
-    auth: Literal["rbac", "always-allow"]
-    controllers: bool
-    nodes: int | str | Path
-    run_processes: bool
-    kubelet_directory: str | Path | None
-    disable_controllers: Iterable[str]
-    load_balancer_range: str
-    disable_admission_plugins: Iterable[str]
-    enable_admission_plugins: Iterable[str]
-    anonymous: bool
-    service_cluster_ip_range: str
-    service_account_issuer: str
-    api_audiences: Sequence[str]
-    webhook_resolve: Mapping[str, str] | None
-    clock: Callable[[], float]
-    rng: random.Random | None
-    server_options: Mapping[str, Any] | None
+    __test__ = False
+
+    kind: ServerKind
+    config: ClusterConfig | None = None
+    """The configuration of a real server."""
 
 
 @dataclass(slots=True)
@@ -116,16 +104,17 @@ def server_kinds(environ: dict[str, str] | None = None) -> tuple[ServerKind, ...
     return ("real",) if (environ or os.environ).get("KUBEBUILDER_ASSETS") else ("in-process", "tls")
 
 
+@accepts_options(TestServerOptions)
 @asynccontextmanager
-async def start_test_server(
-    kind: ServerKind, config: ClusterConfig | None = None, **options: Unpack[ControlPlaneOptions]
-) -> AsyncIterator[TestServer]:
-    """Start a server; `config` is for a real one, `options` are passed to `ControlPlane`.
+async def start_test_server(options: TestServerOptions) -> AsyncIterator[TestServer]:
+    """Start a server: `start_test_server(kind, config=None, **options)`.
 
-    With `nodes`, pods run on simulated nodes that a test can steer: `server.nodes`, `server.pods`.
+    `config` is for a real one; the other keyword arguments are those of `ControlPlane`. With `nodes`, pods
+    run on simulated nodes that a test can steer: `server.nodes`, `server.pods`.
     """
     from kubewright.client.transport.http import HTTPTransport
 
+    kind, config = options.kind, options.config
     if kind == "real":
         assert config is not None
         transport = HTTPTransport(config)
@@ -137,7 +126,8 @@ async def start_test_server(
     from kubewright.apiserver.in_process import InProcessTransport
     from kubewright.controlplane import ControlPlane
 
-    plane = ControlPlane(port=None if kind == "in-process" else 0, **options)
+    options = replace(options, port=None if kind == "in-process" else options.port)
+    plane = ControlPlane.from_options(options)
     async with plane:
         if plane.workloads is not None and plane.workloads.registration is not None:
             await plane.workloads.start_nodes()
