@@ -8,29 +8,19 @@ from collections import defaultdict
 from importlib import import_module
 from pathlib import Path
 
-PACKAGES = (
-    "api",
-    "apiserver",
-    "cache",
-    "cel",
-    "client",
-    "composition",
-    "controller",
-    "controlplane",
-    "manager",
-    "manifests",
-    "patch",
-    "schema",
-    "storage",
-    "testing",
-    "webhook",
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src"
+PACKAGES = sorted(
+    ".".join(stub.parent.relative_to(SOURCE).parts) for stub in (SOURCE / "kubewright").rglob("__init__.pyi")
 )
+"""All packages that export names."""
 
 
 def test_public_classes_and_functions_of_different_packages_have_different_names() -> None:
     found: dict[str, set[str]] = defaultdict(set)
     for package in PACKAGES:
-        module = import_module(f"kubewright.{package}")
+        module = import_module(package)
         for name in module.__all__:
             value = getattr(module, name)
             if inspect.isclass(value) or inspect.isfunction(value):
@@ -59,3 +49,20 @@ def test_private_exceptions_are_caught_in_their_module() -> None:
         }
         escaping += [f"{path.name}: {name}" for name in sorted(private - caught)]
     assert escaping == []
+
+
+@pytest.mark.parametrize(
+    ("package", "old", "new"),
+    [
+        ("kubewright.explore", "Budget", "ExplorationBudget"),
+        ("kubewright.explore", "ObjectKey", "StateKey"),
+        ("kubewright.explore", "Program", "ExploredProgram"),
+        ("kubewright.scaffold", "Resource", "ResourceInput"),
+        ("kubewright.workloads.cloud", "Clusters", "CloudClusters"),
+        ("kubewright.workloads.scheduler", "Status", "SchedulingStatus"),
+    ],
+)
+def test_former_names_are_deprecated_aliases(package: str, old: str, new: str) -> None:
+    module = import_module(package)
+    with pytest.warns(DeprecationWarning, match=f"{package}.{old} is deprecated; use {package}.{new}"):
+        assert getattr(module, old) is getattr(module, new)

@@ -26,7 +26,7 @@ from kubewright.workloads.scheduler import (
     Plugin,
     PodInfo,
     Profile,
-    Status,
+    SchedulingStatus,
     add_scheduler,
 )
 
@@ -56,11 +56,11 @@ class NodePrice(Plugin):
     def _price(self, labels: Mapping[str, str]) -> int:
         return int(labels.get(PRICE, self._default_price))
 
-    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> SchedulingStatus | None:
         """Reject nodes above the limit of the pod."""
         if self._price(node.labels) <= _limit(pod):
             return None
-        return Status.unresolvable("node(s) were too expensive")
+        return SchedulingStatus.unresolvable("node(s) were too expensive")
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         """Return the price; `normalize_scores` makes the cheapest node the best."""

@@ -17,16 +17,26 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # importing typing would cost more than the rest of `import kubewright`
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 _exports: dict[str, dict[str, str]] = {}
 
 
-def attach_stub(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package whose exports are in its `__init__.pyi`."""
+def attach_stub(
+    package: str, *, renamed: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package whose exports are in its `__init__.pyi`.
+
+    `renamed` maps former names to current ones; a former name is returned with a `DeprecationWarning`.
+    """
 
     def get_attribute(name: str) -> Any:
+        if renamed is not None and name in renamed:
+            from .deprecation import warn_deprecated
+
+            warn_deprecated(f"{package}.{name}", f"{package}.{renamed[name]}")
+            return get_attribute(renamed[name])
         if name == "__all__":
             return sorted(exports(package))
         # Python and tools probe packages for dunder names; that must not read the stub.

@@ -15,7 +15,7 @@ from tests.explore.controllers.table import Explored
 
 from kubewright.api.errors import APIError
 from kubewright.controlplane.controllers.garbage_collector import GarbageCollector
-from kubewright.explore import Budget, ControlPlaneControllers, Fault, Run, explore, run_once
+from kubewright.explore import ControlPlaneControllers, ExplorationBudget, Fault, Run, explore, run_once
 
 IS_COMPLETE = os.environ.get("KUBEWRIGHT_EXPLORE_ALL") == "1"
 EXPLORED = {each.name: each for each in all_explored()}
@@ -32,7 +32,7 @@ RUNS = 11
 @pytest.mark.parametrize("name", EXPLORED if IS_COMPLETE else SOME)
 def test_nothing_is_violated(name: str) -> None:
     each = EXPLORED[name]
-    budget = None if IS_COMPLETE else Budget(runs=RUNS)
+    budget = None if IS_COMPLETE else ExplorationBudget(runs=RUNS)
     run_once(each.factory, each.scenario)  # forked runs inherit what it imports
     result = explore(each.factory, [each.scenario], families=each.families, budget=budget)
     assert [f"{found.token} {found.message}" for found in result.violations] == []

@@ -12,7 +12,7 @@ from kubewright.api.errors import Conflict
 from kubewright.client import merge_patch
 from kubewright.client.errors import ConnectionFailed
 from kubewright.explore import (
-    Budget,
+    ExplorationBudget,
     ExplorationError,
     RunToken,
     Steps,
@@ -99,7 +99,7 @@ def test_a_replayed_run_has_the_same_trace(broken) -> None:
 
 
 def test_a_budget_spreads_runs_over_families() -> None:
-    result = explore(make_operator, [one_pair], families=["crash", "watch"], budget=Budget(runs=6))
+    result = explore(make_operator, [one_pair], families=["crash", "watch"], budget=ExplorationBudget(runs=6))
     assert result.is_exhausted
     assert 4 <= result.runs <= 8
     assert set(result.runs_by_family) == {"crash", "watch"}
@@ -147,7 +147,11 @@ def test_faults_that_violate_something_alone_are_not_combined() -> None:
 
 def test_lines_of_the_operator_are_covered() -> None:
     result = explore(
-        make_forgetful_operator, [one_pair], families=["conflict"], coverage=True, budget=Budget(runs=1)
+        make_forgetful_operator,
+        [one_pair],
+        families=["conflict"],
+        coverage=True,
+        budget=ExplorationBudget(runs=1),
     )
     (found,) = [each for each in result.coverage if each.file.endswith("test_runs.py")]
     assert 0 < found.reached < found.total

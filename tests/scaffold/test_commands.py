@@ -10,7 +10,7 @@ import pytest
 from kubewright.manifests import ProjectSettings
 from kubewright.scaffold import (
     ProjectInputs,
-    Resource,
+    ResourceInput,
     ScaffoldError,
     ScaffoldLock,
     create_api,
@@ -25,7 +25,7 @@ from kubewright.scaffold import (
     plan_upgrade,
 )
 
-SHOP = Resource(group="store", version="v1", kind="Shop")
+SHOP = ResourceInput(group="store", version="v1", kind="Shop")
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_names_of_projects(name: str, message: str) -> None:
 )
 def test_names_of_kinds(inputs: dict[str, str], message: str) -> None:
     with pytest.raises(ScaffoldError, match=message):
-        Resource(**{"version": "v1", **inputs})  # type: ignore[arg-type]
+        ResourceInput(**{"version": "v1", **inputs})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_names_of_kinds(inputs: dict[str, str], message: str) -> None:
     ],
 )
 def test_names_of_modules_and_variables(kind: str, stem: str, variable: str) -> None:
-    resource = Resource(version="v1", kind=kind)
+    resource = ResourceInput(version="v1", kind=kind)
     assert (resource.stem, resource.variable) == (stem, variable)
 
 
@@ -137,7 +137,7 @@ def test_a_further_version_is_a_copy_of_the_changed_type(project: Path) -> None:
     path.write_text(
         path.read_text().replace("    size: Annotated[int, Ge(0)] = 1\n", "    stadt: str = 'Köln'\n")
     )
-    changes = create_api(project, Resource(group="store", version="v2", kind="Shop"))
+    changes = create_api(project, ResourceInput(group="store", version="v2", kind="Shop"))
     assert changes.created == [
         "src/shop/shop_v2.py",
         "src/shop/shop_conversion.py",
@@ -154,7 +154,7 @@ def test_a_version_without_storage_argument(project: Path) -> None:
     create_api(project, SHOP)
     path = project / "src" / "shop" / "shop_v1.py"
     path.write_text(path.read_text().replace("    storage=True,\n", ""))
-    create_api(project, Resource(group="store", version="v2", kind="Shop"))
+    create_api(project, ResourceInput(group="store", version="v2", kind="Shop"))
     copy = (project / "src" / "shop" / "shop_v2.py").read_text()
     assert 'version="v2", conversion=WebhookConversion(),' in copy
 
@@ -181,13 +181,13 @@ def test_multigroup_and_back(project: Path) -> None:
 def test_multigroup_is_kept_with_several_groups(project: Path) -> None:
     edit_project(project, {"multigroup": True})
     create_api(project, SHOP)
-    create_api(project, Resource(group="pay", version="v1", kind="Bill"))
+    create_api(project, ResourceInput(group="pay", version="v1", kind="Bill"))
     with pytest.raises(ScaffoldError, match=r"2 API groups \(pay, store\)"):
         edit_project(project, {"multigroup": False})
 
 
 def test_the_operand_image_is_a_setting(project: Path) -> None:
-    create_api(project, Resource(group="cache", version="v1", kind="Memcached", image="memcached:1.6"))
+    create_api(project, ResourceInput(group="cache", version="v1", kind="Memcached", image="memcached:1.6"))
     assert ProjectSettings.load(project).deployment.env == {"MEMCACHED_IMAGE": "memcached:1.6"}
 
 
@@ -258,7 +258,7 @@ def test_kinds_of_an_api_server_have_no_crd_and_no_webhooks(project: Path) -> No
             "use @app.default and @app.validate in shop_api",
         ),
         (
-            lambda: create_api(project, Resource(group="store", version="v2", kind="Shop")),
+            lambda: create_api(project, ResourceInput(group="store", version="v2", kind="Shop")),
             "a CRD cannot serve it",
         ),
         (lambda: create_apiserver(project, SHOP), "already exists"),
@@ -270,7 +270,7 @@ def test_kinds_of_an_api_server_have_no_crd_and_no_webhooks(project: Path) -> No
 
 def test_a_further_version_of_an_api_server(project: Path) -> None:
     create_apiserver(project, SHOP)
-    changes = create_apiserver(project, Resource(group="store", version="v2", kind="Shop"))
+    changes = create_apiserver(project, ResourceInput(group="store", version="v2", kind="Shop"))
     assert changes.created == [
         "src/shop/shop_v2.py",
         "src/shop/shop_conversion.py",
@@ -286,7 +286,7 @@ def test_a_further_version_of_an_api_server(project: Path) -> None:
 def test_a_crd_cannot_be_served_by_an_api_server_too(project: Path) -> None:
     create_api(project, SHOP)
     with pytest.raises(ScaffoldError, match="Shop has a CRD in the project"):
-        create_apiserver(project, Resource(group="store", version="v2", kind="Shop"))
+        create_apiserver(project, ResourceInput(group="store", version="v2", kind="Shop"))
 
 
 def test_a_project_for_a_kubectl_plugin(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from kubewright.scaffold import (
     ProjectInputs,
-    Resource,
+    ResourceInput,
     ScaffoldLock,
     create_api,
     create_api_from_templates,
@@ -55,7 +55,7 @@ class Certificate(CustomResource[CertificateSpec, None]):
 def add_namespaced(directory: Path) -> None:
     """A project with a cluster-scoped kind whose operator is restricted to its namespace."""
     init_project(directory, ProjectInputs(name="account-keeper", namespaced=True, owner="Ann", license="mit"))
-    account = Resource(group="bank", version="v1alpha1", kind="Account", scope="Cluster", plural="accts")
+    account = ResourceInput(group="bank", version="v1alpha1", kind="Account", scope="Cluster", plural="accts")
     create_api(directory, account)
     create_kubectl_plugin(directory, "account-list")
     create_credential_plugin(directory, "account-login")
@@ -65,17 +65,17 @@ def add_namespaced(directory: Path) -> None:
 def add_groups(directory: Path) -> None:
     """A project that gets a second group after the user has changed its files."""
     init_project(directory, ProjectInputs(name="market"))
-    create_api(directory, Resource(group="store", version="v1", kind="Shop"))
-    create_webhook(directory, Resource(group="store", version="v1", kind="Shop"), defaulting=True)
-    create_api(directory, Resource(group="store", version="v2", kind="Shop"))
+    create_api(directory, ResourceInput(group="store", version="v1", kind="Shop"))
+    create_webhook(directory, ResourceInput(group="store", version="v1", kind="Shop"), defaulting=True)
+    create_api(directory, ResourceInput(group="store", version="v2", kind="Shop"))
     create_kubectl_plugin(directory, "shop", version="v2")
     controller = directory / "src/market/shop_controller.py"
     controller.write_text(controller.read_text() + "\n\nLIMIT = 3  # of the user\n")
     edit_project(directory, {"multigroup": True})
-    create_api(directory, Resource(group="delivery", version="v1", kind="Shop"))
-    create_webhook(directory, Resource(group="store", version="v1", kind="Shop"), validation=True)
-    create_webhook(directory, Resource(group="store", version="v2", kind="Shop"), validation=True)
-    create_api(directory, Resource(group="store", version="v3", kind="Shop"))
+    create_api(directory, ResourceInput(group="delivery", version="v1", kind="Shop"))
+    create_webhook(directory, ResourceInput(group="store", version="v1", kind="Shop"), validation=True)
+    create_webhook(directory, ResourceInput(group="store", version="v2", kind="Shop"), validation=True)
+    create_api(directory, ResourceInput(group="store", version="v3", kind="Shop"))
     create_kubectl_plugin(directory, "delivery", group="delivery")
 
 
@@ -83,12 +83,12 @@ def add_foreign_kinds(directory: Path) -> None:
     """A project with controllers and webhooks of a built-in and of an external kind."""
     init_project(directory, ProjectInputs(name="watcher", domain="corp.test"))
     (directory / "src/watcher/certificates.py").write_text(EXTERNAL)
-    deployment = Resource(group="apps", version="v1", kind="Deployment", origin="kubewright.api.apps.v1")
+    deployment = ResourceInput(group="apps", version="v1", kind="Deployment", origin="kubewright.api.apps.v1")
     create_api(directory, deployment)
     create_webhook(directory, deployment, defaulting=True, validation=True)
     create_kubectl_plugin(directory, "deployment", kind="Deployment")
     certificate = {"version": "v1", "kind": "Certificate", "origin": "watcher.certificates"}
-    create_api(directory, Resource(group="cert-manager.io", **certificate))
+    create_api(directory, ResourceInput(group="cert-manager.io", **certificate))
     tests = directory / "tests" / "test_deployment_controller.py"
     # The operator also watches Certificates, so every test needs their CRD.
     tests.write_text((directory / "tests" / "test_certificate_controller.py").read_text())
@@ -97,7 +97,7 @@ def add_foreign_kinds(directory: Path) -> None:
 def add_operand(directory: Path) -> None:
     """A project with an operand image, and webhooks for it."""
     init_project(directory, ProjectInputs(name="cache"))
-    memcached = Resource(
+    memcached = ResourceInput(
         group="cache",
         version="v1",
         kind="Memcached",
@@ -108,7 +108,7 @@ def add_operand(directory: Path) -> None:
     create_api(directory, memcached)
     create_webhook(directory, memcached, defaulting=True)
     create_kubectl_plugin(directory, "memcached")
-    create_api(directory, Resource(group="cache", version="v1", kind="Type", image="nginx"))
+    create_api(directory, ResourceInput(group="cache", version="v1", kind="Type", image="nginx"))
 
 
 SITE = {
@@ -147,18 +147,20 @@ def add_templates(directory: Path) -> None:
             (directory / "sources" / name / path).write_text(text)
     init_project(directory, ProjectInputs(name="pages"))
     sources = directory / "sources"
-    create_api_from_templates(directory, sources / "site", Resource(group="web", version="v1", kind="Site"))
+    create_api_from_templates(
+        directory, sources / "site", ResourceInput(group="web", version="v1", kind="Site")
+    )
     edit_project(directory, {"multigroup": True})
-    page = Resource(group="press", version="v1alpha1", kind="Page", scope="Cluster")
+    page = ResourceInput(group="press", version="v1alpha1", kind="Page", scope="Cluster")
     create_api_from_templates(directory, sources / "chart", page)
     create_webhook(directory, page, validation=True)
-    create_webhook(directory, Resource(group="web", version="v1", kind="Site"), defaulting=True)
+    create_webhook(directory, ResourceInput(group="web", version="v1", kind="Site"), defaulting=True)
     (sources / "site" / "values.yaml").unlink()
     (sources / "site" / "values.schema.json").unlink()
     (sources / "site" / "config.yaml.j2").write_text(
         CHART["templates/config.yaml"].replace(".Release.N", "n")
     )
-    text = Resource(group="web", version="v1", kind="Text")
+    text = ResourceInput(group="web", version="v1", kind="Text")
     create_api_from_templates(directory, sources / "site", text)
     create_webhook(directory, text, validation=True)
     create_kubectl_plugin(directory, "page-list", kind="Page")
@@ -167,11 +169,11 @@ def add_templates(directory: Path) -> None:
 def add_api_server(directory: Path) -> None:
     """A project with an API server for two kinds, one in two versions, and an operator for a third kind."""
     init_project(directory, ProjectInputs(name="pizzeria"))
-    create_apiserver(directory, Resource(group="menu", version="v1", kind="Pizza"))
-    create_apiserver(directory, Resource(group="menu", version="v2", kind="Pizza"))
+    create_apiserver(directory, ResourceInput(group="menu", version="v1", kind="Pizza"))
+    create_apiserver(directory, ResourceInput(group="menu", version="v2", kind="Pizza"))
     edit_project(directory, {"multigroup": True})
-    create_apiserver(directory, Resource(group="stock", version="v1beta1", kind="App", scope="Cluster"))
-    create_api(directory, Resource(group="staff", version="v1", kind="Cook"))
+    create_apiserver(directory, ResourceInput(group="stock", version="v1beta1", kind="App", scope="Cluster"))
+    create_api(directory, ResourceInput(group="staff", version="v1", kind="Cook"))
     create_kubectl_plugin(directory, "pizza")
 
 

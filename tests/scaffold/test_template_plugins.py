@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.scaffold import ProjectInputs, Resource, ScaffoldError, create_api, init_project
+from kubewright.scaffold import ProjectInputs, ResourceInput, ScaffoldError, create_api, init_project
 
 PLUGIN = """\
 from pathlib import Path
@@ -49,7 +49,7 @@ def test_templates_are_added_and_replaced(plugin: Path, tmp_path: Path) -> None:
     assert (directory / "OWNERS").read_text() == "approvers: [storage]\n"
     assert (directory / "Dockerfile").read_text() == "FROM acme/shop\n"
     assert not (directory / ".gitignore").exists()
-    create_api(directory, Resource(group="store", version="v1", kind="Shop"))
+    create_api(directory, ResourceInput(group="store", version="v1", kind="Shop"))
     assert (directory / "src" / "shop" / "shop_notes.md").read_text() == "Shop store.example.com\n"
     assert (directory / "src" / "shop" / "shop_controller.py").is_file()
 

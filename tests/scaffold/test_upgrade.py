@@ -17,7 +17,7 @@ import kubewright as package
 from kubewright.manifests import ProjectSettings, ProjectSettingsError, settings
 from kubewright.scaffold import (
     ProjectInputs,
-    Resource,
+    ResourceInput,
     ScaffoldError,
     ScaffoldLock,
     create_api,
@@ -27,7 +27,7 @@ from kubewright.scaffold import (
 )
 from kubewright.scaffold.lock import LOCK_FILE
 
-SHOP = Resource(group="store", version="v1", kind="Shop")
+SHOP = ResourceInput(group="store", version="v1", kind="Shop")
 CONTROLLER = "src/shop/shop_controller.py"
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -222,7 +222,7 @@ def test_line_ends_are_kept(project: Path) -> None:
 
 def test_copies_of_types_of_the_user_are_not_changed(project: Path) -> None:
     replace(project / "src/shop/shop_v1.py", "size: Annotated", "area: Annotated")
-    create_api(project, Resource(group="store", version="v2", kind="Shop"))
+    create_api(project, ResourceInput(group="store", version="v2", kind="Shop"))
     copied = (project / "src/shop/shop_v2.py").read_text()
     upgrade(project, "--yes")
     assert (project / "src/shop/shop_v2.py").read_text() == copied

@@ -11,7 +11,7 @@ import pytest
 from kubewright.manager import TemplateFolder
 from kubewright.scaffold import (
     ProjectInputs,
-    Resource,
+    ResourceInput,
     ScaffoldError,
     create_api_from_templates,
     init_project,
@@ -126,7 +126,7 @@ def test_errors(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
     project = tmp_path / "project"
     init_project(project, ProjectInputs(name="web"))
-    site = Resource(group="web", version="v1", kind="Site")
+    site = ResourceInput(group="web", version="v1", kind="Site")
     with pytest.raises(ScaffoldError, match="missing does not exist"):
         create_api_from_templates(project, tmp_path / "missing", site)
     folder = tmp_path / "folder"
@@ -143,4 +143,4 @@ def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
         "config.yaml.j2:1: 'dict object' has no attribute 'unset'"
     ]
     with pytest.raises(ScaffoldError, match="Site already exists; templates are for a new kind"):
-        create_api_from_templates(project, folder, Resource(group="web", version="v2", kind="Site"))
+        create_api_from_templates(project, folder, ResourceInput(group="web", version="v2", kind="Site"))

@@ -26,7 +26,7 @@ from kubewright.api.declarations import Scale
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.markers import ListMap
 from kubewright.client import Client, ClusterConfig, merge_patch
-from kubewright.scaffold import ProjectInputs, Resource, create_api, init_project
+from kubewright.scaffold import ProjectInputs, ResourceInput, create_api, init_project
 from kubewright.testing import run_operator, start_test_server
 from kubewright.testing.server import TestServer
 from kubewright.webhook import DefaultHub, DefaultSpoke, MapValues, Move, Wrap
@@ -270,8 +270,8 @@ async def test_the_versions_of_a_new_project(server: TestServer, tmp_path: Path)
     assert server.config is not None
     project = tmp_path / "project"
     init_project(project, ProjectInputs(name="bazaar"))
-    create_api(project, Resource(group="store", version="v1", kind="Shop"))
-    create_api(project, Resource(group="store", version="v2", kind="Shop"))
+    create_api(project, ResourceInput(group="store", version="v1", kind="Shop"))
+    create_api(project, ResourceInput(group="store", version="v2", kind="Shop"))
     sys.path.insert(0, str(project / "src"))
     for module in ("bazaar.shop_controller", "bazaar.shop_conversion"):
         importlib.import_module(module)

@@ -112,13 +112,13 @@ def create_api_command(
         if not options[name]:
             raise click.UsageError(f"Missing option '--{name}'.")
     from kubewright.scaffold.api import create_api
-    from kubewright.scaffold.inputs import Resource
+    from kubewright.scaffold.inputs import ResourceInput
 
     with scaffold_errors():
         options["origin"] = class_module(own, external_type, **options)
         directory = find_project()
         command = tuple(shlex.split(image_command))
-        resource = Resource(command=command, port=image_port, **options)
+        resource = ResourceInput(command=command, port=image_port, **options)
         if templates is None:
             changes = create_api(directory, resource)
         else:

@@ -29,10 +29,10 @@ def create_apiserver_command(generates: bool, output: str, **options: Any) -> No
       kubewright create apiserver --group store --version v1 --kind Shop
     """
     from kubewright.scaffold.apiserver import create_apiserver
-    from kubewright.scaffold.inputs import Resource
+    from kubewright.scaffold.inputs import ResourceInput
 
     with scaffold_errors():
-        changes = create_apiserver(find_project(), Resource(**options))
+        changes = create_apiserver(find_project(), ResourceInput(**options))
     if generates:
         generate_manifests(changes)
     print_changes(changes, output)

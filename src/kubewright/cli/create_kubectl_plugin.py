@@ -34,7 +34,7 @@ def create_kubectl_plugin_command(name: str, group: str, version: str, kind: str
       kubewright create kubectl-plugin jobs --group batch --version v1 --kind Job
     """
     from kubewright.scaffold.errors import ScaffoldError
-    from kubewright.scaffold.inputs import Resource
+    from kubewright.scaffold.inputs import ResourceInput
     from kubewright.scaffold.kubectl_plugin import (
         DEPLOYMENT,
         create_kubectl_plugin,
@@ -48,7 +48,7 @@ def create_kubectl_plugin_command(name: str, group: str, version: str, kind: str
             resource = DEPLOYMENT
             if kind or version or group:
                 origin = class_module(False, "", group=group, version=version, kind=kind)
-                resource = Resource(group=group, version=version, kind=kind, origin=origin)
+                resource = ResourceInput(group=group, version=version, kind=kind, origin=origin)
             changes = create_kubectl_plugin_project(Path.cwd(), name, resource)
         else:
             changes = create_kubectl_plugin(project, name, group=group, version=version, kind=kind)

@@ -42,13 +42,13 @@ def create_webhook_command(
       kubewright create webhook --group store --version v1 --kind Shop --defaulting --validation
       kubewright create webhook --group store --version v1 --kind Shop --conversion --spoke v2
     """
-    from kubewright.scaffold.inputs import Resource
+    from kubewright.scaffold.inputs import ResourceInput
     from kubewright.scaffold.webhook import create_webhook
 
     names = {name: options.pop(name) for name in ("group", "version", "kind")}
     with scaffold_errors():
         directory = find_project()
-        resource = Resource(origin=class_module(own, external_type, **names), **names)
+        resource = ResourceInput(origin=class_module(own, external_type, **names), **names)
         changes = create_webhook(directory, resource, **options)
     if generates:
         generate_manifests(changes)

@@ -115,7 +115,7 @@ def explore_command(
       kubewright explore shop:operator --scenario resize.yaml --specs
       kubewright explore --command 'kopf run shop.py' --scenario create.yaml --budget-seconds 300
     """
-    from kubewright.explore.exploration import Budget
+    from kubewright.explore.exploration import ExplorationBudget
     from kubewright.explore.explorer import ExplorationError, explore
     from kubewright.explore.factories import FactoryError, ModuleFactory
     from kubewright.explore.families import ALL
@@ -188,7 +188,7 @@ def explore_command(
                 faults=faults,
                 seed=seed,
                 jobs=jobs,
-                budget=Budget(budget_runs, budget_seconds),
+                budget=ExplorationBudget(budget_runs, budget_seconds),
                 tolerances=tolerate,
                 old_factory=old_factory,
                 coverage=coverage,

@@ -51,4 +51,7 @@ Explorations:
 
 from kubewright.lazy import attach_stub
 
-__getattr__, __dir__ = attach_stub(__name__)
+__getattr__, __dir__ = attach_stub(
+    __name__,
+    renamed={"Budget": "ExplorationBudget", "ObjectKey": "StateKey", "Program": "ExploredProgram"},
+)

@@ -1,6 +1,6 @@
 from .definition_finalizer import DefinitionFinalizer as DefinitionFinalizer
-from .exploration import Budget as Budget
 from .exploration import Exploration as Exploration
+from .exploration import ExplorationBudget as ExplorationBudget
 from .exploration import Violation as Violation
 from .explorer import ExplorationError as ExplorationError
 from .explorer import explore as explore
@@ -28,7 +28,7 @@ from .invariants import permissions_declared as permissions_declared
 from .invariants import secrets_keep_values as secrets_keep_values
 from .invariants import stable_after_convergence as stable_after_convergence
 from .programs import ControlPlaneControllers as ControlPlaneControllers
-from .programs import Program as Program
+from .programs import ExploredProgram as ExploredProgram
 from .programs import WorkloadControllers as WorkloadControllers
 from .replay import Replay as Replay
 from .replay import ReplayError as ReplayError
@@ -43,8 +43,8 @@ from .scenarios import scenario as scenario
 from .spec_exploration import SpecError as SpecError
 from .spec_exploration import explore_specs as explore_specs
 from .state import ClusterState as ClusterState
-from .state import ObjectKey as ObjectKey
 from .state import RequestRecord as RequestRecord
+from .state import StateKey as StateKey
 from .state import StateObject as StateObject
 from .state import StateRecorder as StateRecorder
 from .steps import ClientSteps as ClientSteps

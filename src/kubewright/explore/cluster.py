@@ -43,7 +43,7 @@ from .transport import ScenarioTransport
 
 if TYPE_CHECKING:
     from .factories import OperatorFactory
-    from .programs import Program
+    from .programs import ExploredProgram
     from .scenarios import Scenario
     from .state import ClusterState
 
@@ -163,12 +163,12 @@ class SimulatedCluster:
         self._recording = True
         self.recorder.start()
 
-    def _disabled_controllers(self, operator: Operator | Program) -> frozenset[str]:
+    def _disabled_controllers(self, operator: Operator | ExploredProgram) -> frozenset[str]:
         """Return the controllers that the control plane does not run, or the program runs instead."""
         disabled = frozenset() if self.scenario.controllers else component_names() - PROGRAMS
         return disabled if isinstance(operator, Operator) else disabled | operator.controllers
 
-    async def install(self, operator: Operator | Program) -> None:
+    async def install(self, operator: Operator | ExploredProgram) -> None:
         """Install the CRDs and webhooks of an operator."""
         if not isinstance(operator, Operator):
             return
@@ -385,7 +385,7 @@ def _raise(error: Exception) -> None:
     raise error
 
 
-def _declared_rules(operator: Operator | Program) -> list[Rbac]:
+def _declared_rules(operator: Operator | ExploredProgram) -> list[Rbac]:
     if not isinstance(operator, Operator):
         return []
     return [each for each in operator.declarations() if isinstance(each, Rbac)]

@@ -19,7 +19,7 @@ ViolationKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class ExplorationBudget:
     """Limits of an exploration; 0 means without a limit.
 
     With fewer runs than faults, the runs are spread evenly over the faults of each family.
@@ -133,4 +133,4 @@ def key_of(finding: Finding) -> ViolationKey:
     return finding.name, re.sub(r"\d+", "#", finding.message)
 
 
-__all__ = ["Budget", "Exploration", "Progress", "Violation", "ViolationKey", "key_of", "token_of"]
+__all__ = ["Exploration", "ExplorationBudget", "Progress", "Violation", "ViolationKey", "key_of", "token_of"]

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from time import monotonic as real_monotonic  # the function; the module attribute is replaced in runs
 from typing import TYPE_CHECKING
 
-from .exploration import Budget, ViolationKey, key_of
+from .exploration import ExplorationBudget, ViolationKey, key_of
 from .factories import OperatorPool
 from .families import enumerate_faults
 from .faults import Fault, Plan
@@ -65,7 +65,7 @@ class SessionOptions:
     """Whether runs have two faults instead of one."""
     failing: frozenset[Fault] = frozenset()
     """Faults that violate something alone, and are not combined with others."""
-    budget: Budget = field(default_factory=Budget)
+    budget: ExplorationBudget = field(default_factory=ExplorationBudget)
     tolerances: tuple[str, ...] = ()
     coverage: bool = False
     replicas: int = 1
@@ -155,7 +155,9 @@ def _prepare(options: SessionOptions) -> Session:
 class _Runs:
     """The runs of a session. A child of the session process executes the reference run and forks them."""
 
-    def __init__(self, session: Session, reference: Run, expected: Run, budget: Budget, emit: Emit) -> None:
+    def __init__(
+        self, session: Session, reference: Run, expected: Run, budget: ExplorationBudget, emit: Emit
+    ) -> None:
         self._session = session
         self._reference = reference
         self._expected = expected

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .exploration import Budget, Exploration, Progress, Violation, ViolationKey, key_of
+from .exploration import Exploration, ExplorationBudget, Progress, Violation, ViolationKey, key_of
 from .exploration_session import SessionOptions, explore_session
 from .families import ALL, SINGLE
 from .forks import fork_emitter, receive
@@ -49,7 +49,7 @@ def explore(
     faults: int = 1,
     seed: int = 0,
     jobs: int | None = None,
-    budget: Budget | None = None,
+    budget: ExplorationBudget | None = None,
     tolerances: Sequence[str] = (),
     old_factory: OperatorFactory | None = None,
     coverage: bool = False,
@@ -74,7 +74,7 @@ def explore(
         raise ExplorationError(f"{faults} faults in one run are not supported; expected 1 or 2")
     started = time.monotonic()
     warm_up(factory, scenarios[0])
-    explorer = _Explorer(families, faults, budget or Budget(), on_progress)
+    explorer = _Explorer(families, faults, budget or ExplorationBudget(), on_progress)
     for each in scenarios:
         explorer.explore(
             SessionOptions(
@@ -99,7 +99,7 @@ class _Explorer:
     """Runs sessions, and collects their results."""
 
     def __init__(
-        self, families: Sequence[str], faults: int, budget: Budget, on_progress: OnProgress | None
+        self, families: Sequence[str], faults: int, budget: ExplorationBudget, on_progress: OnProgress | None
     ) -> None:
         self._families = families
         self._faults = faults
@@ -148,13 +148,13 @@ class _Explorer:
             os.waitpid(pid, 0)
         return collected.finish()
 
-    def _remaining_budget(self) -> Budget:
+    def _remaining_budget(self) -> ExplorationBudget:
         budget = self._budget
         runs = max(budget.runs - self.result.runs, 1) if budget.runs else 0
         seconds = 0.0
         if budget.seconds:
             seconds = max(budget.seconds - (time.monotonic() - self._started), 0.001)
-        return Budget(runs, seconds)
+        return ExplorationBudget(runs, seconds)
 
 
 class _Session:

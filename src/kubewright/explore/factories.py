@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kubewright.manager import Operator
 
-    from .programs import Program
+    from .programs import ExploredProgram
 
-OperatorFactory = Callable[[], "Operator | Program"]
+OperatorFactory = Callable[[], "Operator | ExploredProgram"]
 """Returns a new operator, or another program, for each start of a process."""
 
 
@@ -93,14 +93,14 @@ class OperatorPool:
 
     def __init__(self, factory: OperatorFactory) -> None:
         self.factory = factory
-        self._ready: deque[Operator | Program] = deque()
+        self._ready: deque[Operator | ExploredProgram] = deque()
 
     def prepare(self, count: int) -> None:
         """Create instances until `count` are ready."""
         while len(self._ready) < count:
             self._ready.append(self.factory())
 
-    def __call__(self) -> Operator | Program:
+    def __call__(self) -> Operator | ExploredProgram:
         """Return an instance that was not used before."""
         return self._ready.popleft() if self._ready else self.factory()
 

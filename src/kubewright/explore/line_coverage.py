@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from kubewright.manager import Operator
 
 if TYPE_CHECKING:
-    from .programs import Program
+    from .programs import ExploredProgram
 
 
-def operator_files(operator: Operator | Program) -> set[str]:
+def operator_files(operator: Operator | ExploredProgram) -> set[str]:
     """Return the files of the functions that an operator declares."""
     if not isinstance(operator, Operator):
         return set()

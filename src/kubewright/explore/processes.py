@@ -21,7 +21,7 @@ from .reconcile_order import control_order
 
 if TYPE_CHECKING:
     from .cluster import SimulatedCluster
-    from .programs import Program
+    from .programs import ExploredProgram
 
 LEASE_NAMESPACE = "kube-system"
 LEASE_DURATION = 60.0
@@ -42,7 +42,7 @@ class OperatorProcess(ProcessState):
     """A running operator. `name` is `operator-<replica>#<start>`."""
 
     def __init__(
-        self, cluster: SimulatedCluster, operator: Operator | Program, *, replica: int, start: int
+        self, cluster: SimulatedCluster, operator: Operator | ExploredProgram, *, replica: int, start: int
     ) -> None:
         super().__init__(f"operator-{replica}#{start}")
         self.cluster = cluster

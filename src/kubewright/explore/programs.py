@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kubewright.client import Client
 
 
-class Program(Protocol):
+class ExploredProgram(Protocol):
     """What a process runs."""
 
     name: str
@@ -112,4 +112,4 @@ def _check_names(names: tuple[str, ...], known: Any) -> None:
         )
 
 
-__all__ = ["ControlPlaneControllers", "Program", "WorkloadControllers"]
+__all__ = ["ControlPlaneControllers", "ExploredProgram", "WorkloadControllers"]

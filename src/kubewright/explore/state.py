@@ -40,7 +40,7 @@ IGNORED_RESOURCES: Final = frozenset(("events", "leases"))
 _READS: Final = frozenset(("get", "list", "watch"))
 
 
-class ObjectKey(NamedTuple):
+class StateKey(NamedTuple):
     """Group, kind, namespace and name of an object."""
 
     group: str
@@ -64,7 +64,7 @@ class StateObject:
         self.create_revision = create_revision
         self.revision = revision
         self._data: dict[str, Any] | None = None
-        self._key: ObjectKey | None = None
+        self._key: StateKey | None = None
 
     @property
     def data(self) -> dict[str, Any]:
@@ -75,11 +75,11 @@ class StateObject:
         return self._data
 
     @property
-    def key(self) -> ObjectKey:
+    def key(self) -> StateKey:
         """Group, kind, namespace and name."""
         if self._key is None:
             group, slash, _ = str(self.data.get("apiVersion", "")).rpartition("/")
-            self._key = ObjectKey(
+            self._key = StateKey(
                 group if slash else "", str(self.data.get("kind", "")), self.namespace, self.name
             )
         return self._key
@@ -459,8 +459,8 @@ __all__ = [
     "Actor",
     "ClusterState",
     "KindName",
-    "ObjectKey",
     "RequestRecord",
+    "StateKey",
     "StateObject",
     "StateRecorder",
     "is_ignored",

@@ -16,7 +16,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from .exploration import Budget, Exploration, Violation
+from .exploration import Exploration, ExplorationBudget, Violation
 from .explorer import explore
 from .factories import ModuleFactory, OperatorPool
 from .families import ALL
@@ -63,7 +63,7 @@ def explored(
     faults: int = 1,
     seed: int = 0,
     jobs: int | None = None,
-    budget: Budget | None = None,
+    budget: ExplorationBudget | None = None,
     old_factory: OperatorFactory | None = None,
     **options: Unpack[ScenarioOptions],
 ) -> Callable[[StepFunction], Callable[[], None]]:

@@ -31,4 +31,4 @@ from __future__ import annotations
 
 from kubewright.lazy import attach_stub
 
-__getattr__, __dir__ = attach_stub(__name__)
+__getattr__, __dir__ = attach_stub(__name__, renamed={"Resource": "ResourceInput"})

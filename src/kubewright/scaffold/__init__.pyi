@@ -14,7 +14,7 @@ from .from_kopf import init_from_kopf as init_from_kopf
 from .from_kubebuilder import init_from_kubebuilder as init_from_kubebuilder
 from .init import init_project as init_project
 from .inputs import ProjectInputs as ProjectInputs
-from .inputs import Resource as Resource
+from .inputs import ResourceInput as ResourceInput
 from .kubectl_plugin import create_kubectl_plugin as create_kubectl_plugin
 from .kubectl_plugin import create_kubectl_plugin_project as create_kubectl_plugin_project
 from .lock import ScaffoldLock as ScaffoldLock

@@ -9,7 +9,7 @@ from pathlib import Path
 from .edit import set_settings
 from .errors import ScaffoldError
 from .files import Changes, FileWriter
-from .inputs import ProjectInputs, Resource
+from .inputs import ProjectInputs, ResourceInput
 from .layout import module_file
 from .lock import ScaffoldLock
 from .python_edits import Import, add_import, parse
@@ -18,7 +18,7 @@ from .render import COPY, render_api, render_conversion, render_group
 CONVERSION_ARGUMENT = "conversion=WebhookConversion()"
 
 
-def create_api(directory: Path, resource: Resource) -> Changes:
+def create_api(directory: Path, resource: ResourceInput) -> Changes:
     """Add a kind, or a further version of a kind of the project.
 
     A further version starts as a copy of the module of the storage version, with a conversion that copies all
@@ -62,7 +62,7 @@ def create_api(directory: Path, resource: Resource) -> Changes:
     return writer.commit()
 
 
-def check_resource(lock: ScaffoldLock, resource: Resource) -> None:
+def check_resource(lock: ScaffoldLock, resource: ResourceInput) -> None:
     """Raise `ScaffoldError` if a version of a kind cannot be added to the project."""
     if resource.is_own and "." not in resource.api_group:
         raise ScaffoldError(
@@ -99,7 +99,7 @@ def check_resource(lock: ScaffoldLock, resource: Resource) -> None:
         )
 
 
-def add_version(writer: FileWriter, hub: Resource, resource: Resource) -> Resource:
+def add_version(writer: FileWriter, hub: ResourceInput, resource: ResourceInput) -> ResourceInput:
     """Add a version as a copy of the hub, with a conversion; return it as it is recorded."""
     lock, project = writer.lock, writer.lock.project
     resource = replace(
@@ -129,7 +129,7 @@ def add_version(writer: FileWriter, hub: Resource, resource: Resource) -> Resour
 
 
 def copy_version(
-    text: str, hub: Resource, resource: Resource, *, name: str, project: ProjectInputs
+    text: str, hub: ResourceInput, resource: ResourceInput, *, name: str, project: ProjectInputs
 ) -> str | None:
     """Return the module of a version as a module of another version; `None` if it has no `@resource`."""
     tree = parse(text, name)

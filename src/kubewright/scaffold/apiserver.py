@@ -9,14 +9,14 @@ from .api import add_version, check_resource
 from .edit import set_settings
 from .errors import ScaffoldError
 from .files import Changes, FileWriter
-from .inputs import Resource
+from .inputs import ResourceInput
 from .layout import module_file
 from .lock import ScaffoldLock
 from .render import STORAGE, render_api, render_group, server_requirement
 from .toml_edits import set_key
 
 
-def create_apiserver(directory: Path, resource: Resource) -> Changes:
+def create_apiserver(directory: Path, resource: ResourceInput) -> Changes:
     """Add a kind, or a further version of it, to the API server of the project, which is created with the
     first one. A further version starts as a copy of the first one, with a conversion that copies all fields.
 
@@ -42,7 +42,7 @@ def create_apiserver(directory: Path, resource: Resource) -> Changes:
     return writer.commit()
 
 
-def _add_first_version(writer: FileWriter, directory: Path, resource: Resource) -> None:
+def _add_first_version(writer: FileWriter, directory: Path, resource: ResourceInput) -> None:
     lock, project = writer.lock, writer.lock.project
     for path, text in render_group(project, resource).items():
         writer.keep_or_create(path, text, "group")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from .api import check_resource
 from .files import Changes, FileWriter
 from .from_crd import check_crd, generate_types
-from .inputs import ProjectInputs, Resource
+from .inputs import ProjectInputs, ResourceInput
 from .layout import module_file, template_variables
 from .lock import ScaffoldLock
 from .render import COPY, render_api, render_conversion, render_group
@@ -41,7 +41,7 @@ def create_apis_from_crds(
 
 def add_crd(
     writer: FileWriter, crd: Mapping[str, Any], *, controller: bool, external: bool
-) -> list[Resource]:
+) -> list[ResourceInput]:
     """Add the files of a definition and return the inputs of its versions, the storage version first."""
     lock = writer.lock
     project = lock.project
@@ -72,7 +72,7 @@ def add_crd(
     return resources
 
 
-def resources_of(crd: Mapping[str, Any], project: ProjectInputs, *, controller: bool) -> list[Resource]:
+def resources_of(crd: Mapping[str, Any], project: ProjectInputs, *, controller: bool) -> list[ResourceInput]:
     """Return the inputs of all versions of a definition, the storage version first."""
     spec = crd["spec"]
     group: str = spec["group"]
@@ -80,7 +80,7 @@ def resources_of(crd: Mapping[str, Any], project: ProjectInputs, *, controller: 
     scope: Literal["Namespaced", "Cluster"] = "Cluster" if spec.get("scope") == "Cluster" else "Namespaced"
     versions = sorted(spec["versions"], key=lambda version: not version.get("storage"))
     return [
-        Resource(
+        ResourceInput(
             group=group.removesuffix(f".{project.domain}") if is_below else group,
             domain=project.domain if is_below else "",
             version=version["name"],

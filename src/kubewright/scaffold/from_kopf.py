@@ -19,7 +19,7 @@ from .crd_api import add_crd
 from .errors import ScaffoldError
 from .files import Changes, FileWriter
 from .init import init_project
-from .inputs import ProjectInputs, Resource
+from .inputs import ProjectInputs, ResourceInput
 from .kopf_handlers import KopfHandler, KopfModule, KopfResource, read_kopf_module
 from .layout import module_file
 from .lock import ScaffoldLock
@@ -88,7 +88,7 @@ def _add_kind(
             f"the handlers do not name the group of {resource.plural}; pass its definition with --crds FILE"
         )
     below = resource.group == project.domain or resource.group.endswith(f".{project.domain}")
-    inputs = Resource(
+    inputs = ResourceInput(
         group=resource.group.removesuffix(f".{project.domain}") if below else resource.group,
         domain=project.domain if below else "",
         version=resource.version,

@@ -21,7 +21,7 @@ from .errors import ScaffoldError
 from .files import Changes, FileWriter
 from .from_crd import CRDError, read_crds
 from .init import init_project
-from .inputs import ProjectInputs, Resource, project_name
+from .inputs import ProjectInputs, ResourceInput, project_name
 from .layout import module_file
 from .lock import ScaffoldLock
 from .render import COPY, render_webhook
@@ -142,7 +142,7 @@ def init_from_kubebuilder(directory: Path, source: Path, **inputs: Any) -> Chang
     return changes
 
 
-def _add_webhooks(writer: FileWriter, resource: Resource, declared: Mapping[str, Any]) -> None:
+def _add_webhooks(writer: FileWriter, resource: ResourceInput, declared: Mapping[str, Any]) -> None:
     """Add the module of the webhooks of a version; its tests depend on the fields of the type."""
     defaulting, validation = bool(declared.get("defaulting")), bool(declared.get("validation"))
     if not (defaulting or validation):

@@ -125,7 +125,7 @@ class ProjectInputs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resource:
+class ResourceInput:
     """Inputs of `kubewright create api` and `kubewright create webhook`: one version of a kind."""
 
     group: str = ""
@@ -218,12 +218,12 @@ class Resource:
         """Variable of the manager with the operand image."""
         return f"{self.stem.upper()}_IMAGE"
 
-    def same_kind(self, other: Resource) -> bool:
+    def same_kind(self, other: ResourceInput) -> bool:
         """Return whether both are versions of one kind."""
         return (self.api_group, self.kind) == (other.api_group, other.kind)
 
 
-def to_record(inputs: ProjectInputs | Resource) -> dict[str, Any]:
+def to_record(inputs: ProjectInputs | ResourceInput) -> dict[str, Any]:
     """Return inputs as JSON, without the fields that have their default."""
     record: dict[str, Any] = {}
     for each in fields(inputs):
@@ -261,4 +261,4 @@ def project_name(directory: Path) -> str:
     return re.sub(r"[^a-z0-9]+", "-", directory.absolute().name.lower()).strip("-")
 
 
-__all__ = ["License", "ProjectInputs", "Resource", "Scope", "from_record", "project_name", "to_record"]
+__all__ = ["License", "ProjectInputs", "ResourceInput", "Scope", "from_record", "project_name", "to_record"]

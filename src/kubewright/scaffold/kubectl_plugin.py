@@ -9,7 +9,7 @@ from typing import Final
 
 from .errors import ScaffoldError
 from .files import Changes, FileWriter
-from .inputs import ProjectInputs, Resource
+from .inputs import ProjectInputs, ResourceInput
 from .lock import ScaffoldLock
 from .plugin_project import add_scripts, render_plugin_project
 from .render import KUBECTL_PLUGIN, plugin_scripts, plugin_target, render_kubectl_plugin
@@ -46,7 +46,9 @@ _COMMANDS: Final = frozenset(
     )
 )
 """Commands of kubectl; only `create` can have plug-ins as subcommands."""
-DEPLOYMENT: Final = Resource(group="apps", version="v1", kind="Deployment", origin="kubewright.api.apps.v1")
+DEPLOYMENT: Final = ResourceInput(
+    group="apps", version="v1", kind="Deployment", origin="kubewright.api.apps.v1"
+)
 
 
 def create_kubectl_plugin(
@@ -71,7 +73,7 @@ def create_kubectl_plugin(
     return writer.commit()
 
 
-def create_kubectl_plugin_project(directory: Path, name: str, kind: Resource = DEPLOYMENT) -> Changes:
+def create_kubectl_plugin_project(directory: Path, name: str, kind: ResourceInput = DEPLOYMENT) -> Changes:
     """Create a project for the command `kubectl <name>`, which prints objects of a built-in kind."""
     _check_name(name)
     lock = ScaffoldLock(ProjectInputs(name=f"kubectl-{name}"))
@@ -100,7 +102,7 @@ def _check_name(name: str) -> None:
         raise ScaffoldError(f"kubectl has a command {command!r}, which a plug-in cannot replace or extend")
 
 
-def _find(lock: ScaffoldLock, group: str, version: str, kind: str) -> Resource:
+def _find(lock: ScaffoldLock, group: str, version: str, kind: str) -> ResourceInput:
     found = [
         each
         for each in lock.resources

@@ -15,12 +15,12 @@ from pathlib import PurePosixPath
 
 from .errors import ScaffoldError
 from .files import FileWriter
-from .inputs import ProjectInputs, Resource
+from .inputs import ProjectInputs, ResourceInput
 from .python_edits import Import, rewrite_imports
 from .templates import render_set
 
 
-def template_fields(project: ProjectInputs, resource: Resource | None = None) -> dict[str, str]:
+def template_fields(project: ProjectInputs, resource: ResourceInput | None = None) -> dict[str, str]:
     """Return the fields in the paths of templates."""
     if resource is None:
         return {"package": project.package}
@@ -32,7 +32,7 @@ def template_fields(project: ProjectInputs, resource: Resource | None = None) ->
     }
 
 
-def template_variables(project: ProjectInputs, resource: Resource | None = None) -> dict[str, object]:
+def template_variables(project: ProjectInputs, resource: ResourceInput | None = None) -> dict[str, object]:
     """Return the variables of templates."""
     if resource is None:
         return {"project": project}
@@ -47,13 +47,13 @@ def template_variables(project: ProjectInputs, resource: Resource | None = None)
     }
 
 
-def module_file(project: ProjectInputs, resource: Resource, module: str) -> str:
+def module_file(project: ProjectInputs, resource: ResourceInput, module: str) -> str:
     """Return the path of a module of a kind."""
     group = f"{resource.group_package}/" if project.multigroup else ""
     return f"src/{project.package}/{group}{module}.py"
 
 
-def template_folder(project: ProjectInputs, resource: Resource) -> str:
+def template_folder(project: ProjectInputs, resource: ResourceInput) -> str:
     """Return the folder with the templates of a kind."""
     group = f"{resource.group_package}/" if project.multigroup else ""
     return f"src/{project.package}/{group}templates/{resource.stem}"
@@ -136,7 +136,7 @@ def _moves(writer: FileWriter, old: ProjectInputs, new: ProjectInputs) -> dict[s
     return moves
 
 
-def _belongs_to(module: str, resource: Resource) -> bool:
+def _belongs_to(module: str, resource: ResourceInput) -> bool:
     rest = module.removeprefix(f"{resource.stem}_")
     return rest in ("api", "controller", "conversion") or rest.partition("_")[0] == resource.version
 

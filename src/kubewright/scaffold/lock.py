@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .errors import ScaffoldError
-from .inputs import ProjectInputs, Resource, from_record, to_record
+from .inputs import ProjectInputs, ResourceInput, from_record, to_record
 
 LOCK_FILE: Final = ".kubewright/scaffold.lock"
 FORMAT: Final = 1
@@ -51,7 +51,7 @@ class ScaffoldLock:
     """The content of the lock file."""
 
     project: ProjectInputs
-    resources: list[Resource] = field(default_factory=list)
+    resources: list[ResourceInput] = field(default_factory=list)
     files: dict[str, GeneratedFile] = field(default_factory=dict)
 
     @classmethod
@@ -64,7 +64,7 @@ class ScaffoldLock:
                 raise ScaffoldError(f"{path} was written by a newer Kubewright; upgrade kubewright")
             return cls(
                 project=from_record(ProjectInputs, data["project"]),
-                resources=[from_record(Resource, each) for each in data["resources"]],
+                resources=[from_record(ResourceInput, each) for each in data["resources"]],
                 files=_decode_files(data["files"]),
             )
         except FileNotFoundError:
@@ -86,7 +86,7 @@ class ScaffoldLock:
             f' "resources": [{resources}],\n "files": {{{files}}}}}\n'
         )
 
-    def find(self, resource: Resource) -> Resource | None:
+    def find(self, resource: ResourceInput) -> ResourceInput | None:
         """Return the recorded inputs of the same version of the same kind."""
         return next(
             (
@@ -97,7 +97,7 @@ class ScaffoldLock:
             None,
         )
 
-    def put(self, resource: Resource) -> None:
+    def put(self, resource: ResourceInput) -> None:
         """Add inputs, or replace those of the same version of the same kind."""
         found = self.find(resource)
         if found is None:
@@ -105,7 +105,7 @@ class ScaffoldLock:
         else:
             self.resources[self.resources.index(found)] = resource
 
-    def versions_of(self, resource: Resource) -> list[Resource]:
+    def versions_of(self, resource: ResourceInput) -> list[ResourceInput]:
         """Return all recorded versions of a kind, the storage version first."""
         return [each for each in self.resources if each.same_kind(resource)]
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import kubewright
 
-from .inputs import ProjectInputs, Resource
+from .inputs import ProjectInputs, ResourceInput
 from .layout import module_file, template_fields, template_variables
 from .lock import ScaffoldLock
 from .python_edits import extend_source
@@ -68,12 +68,12 @@ def credential_scripts(package: str, plugin: str) -> dict[tuple[str, ...], Value
     return {("project", "scripts", plugin): f"{package}.credential_{plugin.replace('-', '_')}:main"}
 
 
-def plugin_target(resource: Resource) -> str:
+def plugin_target(resource: ResourceInput) -> str:
     """Return the kind of a plug-in as it is recorded in the lock."""
     return f"{resource.kind}.{resource.version}.{resource.api_group}"
 
 
-def _render(name: str, project: ProjectInputs, resource: Resource, **variables: Any) -> dict[str, str]:
+def _render(name: str, project: ProjectInputs, resource: ResourceInput, **variables: Any) -> dict[str, str]:
     return render_set(
         name,
         {**template_variables(project, resource), **variables},
@@ -82,13 +82,13 @@ def _render(name: str, project: ProjectInputs, resource: Resource, **variables: 
     )
 
 
-def render_group(project: ProjectInputs, resource: Resource) -> dict[str, str]:
+def render_group(project: ProjectInputs, resource: ResourceInput) -> dict[str, str]:
     """Return the package of an API group."""
     return _render("group", project, resource) if project.multigroup else {}
 
 
 def render_api(
-    project: ProjectInputs, resource: Resource, *, installs_crd: bool = False
+    project: ProjectInputs, resource: ResourceInput, *, installs_crd: bool = False
 ) -> tuple[str, dict[str, str]]:
     """Return the template set and the files of `kubewright create api`.
 
@@ -98,25 +98,27 @@ def render_api(
     return name, _render(name, project, resource, installs_crd=installs_crd)
 
 
-def _api_templates(resource: Resource) -> str:
+def _api_templates(resource: ResourceInput) -> str:
     if resource.served:
         return "apiserver"
     return "image" if resource.image else "template" if resource.renderer else "api"
 
 
 def render_webhook(
-    project: ProjectInputs, resource: Resource, *, defaulting: bool, validation: bool
+    project: ProjectInputs, resource: ResourceInput, *, defaulting: bool, validation: bool
 ) -> dict[str, str]:
     """Return the files of admission webhooks."""
     return _render("webhook", project, resource, defaulting=defaulting, validation=validation)
 
 
-def render_conversion(project: ProjectInputs, hub: Resource, spokes: Sequence[Resource]) -> dict[str, str]:
+def render_conversion(
+    project: ProjectInputs, hub: ResourceInput, spokes: Sequence[ResourceInput]
+) -> dict[str, str]:
     """Return the files of the conversion between versions."""
     return _render("conversion", project, hub, hub=hub, spokes=spokes)
 
 
-def render_kubectl_plugin(lock: ScaffoldLock, name: str, resource: Resource) -> dict[str, str]:
+def render_kubectl_plugin(lock: ScaffoldLock, name: str, resource: ResourceInput) -> dict[str, str]:
     """Return the files of a plug-in of kubectl."""
     project = lock.project
     module = module_file(project, resource, resource.module)

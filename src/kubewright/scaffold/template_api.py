@@ -19,7 +19,7 @@ from .api import check_resource
 from .errors import ScaffoldError
 from .files import Changes, FileWriter
 from .from_crd import generate_types
-from .inputs import Resource
+from .inputs import ResourceInput
 from .layout import module_file, template_folder
 from .lock import ScaffoldLock
 from .render import COPY, render_api, render_group
@@ -44,7 +44,7 @@ class RenderedObject(CustomResource[Spec, RenderedStatus]):
     """A kind with templates, for the schema of its status."""
 
 
-def create_api_from_templates(directory: Path, templates: Path, inputs: Resource) -> Changes:
+def create_api_from_templates(directory: Path, templates: Path, inputs: ResourceInput) -> Changes:
     """Copy a folder of templates or a Helm chart into the project, and add a kind that renders it.
 
     The fields of the spec come from `values.yaml` and `values.schema.json` of the folder. The types can be
@@ -119,7 +119,7 @@ def _files(folder: TemplateFolder) -> dict[str, str]:
     return files
 
 
-def _definition(inputs: Resource, schema: Schema) -> dict[str, Any]:
+def _definition(inputs: ResourceInput, schema: Schema) -> dict[str, Any]:
     """Return the CRD of a kind with this schema of the spec."""
     built = crd(RenderedObject)
     status = built["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]

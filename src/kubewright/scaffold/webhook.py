@@ -8,14 +8,14 @@ from pathlib import Path
 
 from .errors import ScaffoldError
 from .files import Changes, FileWriter
-from .inputs import Resource
+from .inputs import ResourceInput
 from .lock import ScaffoldLock
 from .render import render_conversion, render_group, render_webhook
 
 
 def create_webhook(
     directory: Path,
-    resource: Resource,
+    resource: ResourceInput,
     *,
     defaulting: bool = False,
     validation: bool = False,
@@ -76,7 +76,7 @@ def create_webhook(
     return writer.commit()
 
 
-def _add_conversion(writer: FileWriter, resource: Resource, spokes: Sequence[str]) -> None:
+def _add_conversion(writer: FileWriter, resource: ResourceInput, spokes: Sequence[str]) -> None:
     versions = writer.lock.versions_of(resource)
     known = {each.version for each in versions[1:]}
     unknown = [each for each in spokes if each not in known]

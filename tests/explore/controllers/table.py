@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kubewright.explore import Program, Scenario
+from kubewright.explore import ExploredProgram, Scenario
 
 FAMILIES = (
     "crash",
@@ -27,6 +27,6 @@ class Explored:
     """A row of the table of explored controllers."""
 
     name: str
-    factory: Callable[[], Program]
+    factory: Callable[[], ExploredProgram]
     scenario: Scenario
     families: Sequence[str] = FAMILIES

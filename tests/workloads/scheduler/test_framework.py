@@ -22,7 +22,7 @@ from kubewright.workloads.scheduler import (
     ProfileError,
     QueuedPod,
     SchedulerCore,
-    Status,
+    SchedulingStatus,
 )
 from kubewright.workloads.scheduler.framework import Framework
 
@@ -44,20 +44,20 @@ class Recorder(Plugin):
         super().__init__(handle)
         self.calls = calls
 
-    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+    def pre_enqueue(self, pod: PodInfo) -> SchedulingStatus | None:
         self.calls.append("pre_enqueue")
         return None
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Any) -> Status | None:
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Any) -> SchedulingStatus | None:
         self.calls.append("pre_filter")
         state.write("nodes", [node.name for node in nodes])
         return None
 
-    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> SchedulingStatus | None:
         self.calls.append(f"filter {node.name}")
         return None
 
-    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Any) -> Status | None:
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Any) -> SchedulingStatus | None:
         self.calls.append("pre_score")
         return None
 
@@ -69,19 +69,19 @@ class Recorder(Plugin):
         self.calls.append("normalize_scores")
         return [min(100, score) for score in scores]
 
-    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> SchedulingStatus | None:
         self.calls.append(f"reserve {node_name}")
         return None
 
-    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> SchedulingStatus | None:
         self.calls.append(f"permit {node_name}")
         return None
 
-    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> SchedulingStatus | None:
         self.calls.append(f"pre_bind {node_name}")
         return None
 
-    async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+    async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> SchedulingStatus | None:
         self.calls.append(f"bind {node_name}")
         return SKIP
 
@@ -100,7 +100,7 @@ async def test_hooks_are_called_in_order() -> None:
     )
 
     class Binder(Plugin):
-        async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> SchedulingStatus | None:
             calls.append("bound")
             return None
 
@@ -126,8 +126,8 @@ class RejectAll(Plugin):
     def events(self) -> Iterable[ClusterEvent]:
         return (ClusterEvent("Quota", Action.ALL),)
 
-    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        return None if RejectAll.allowed else Status.unschedulable("node(s) had no quota")
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> SchedulingStatus | None:
+        return None if RejectAll.allowed else SchedulingStatus.unschedulable("node(s) had no quota")
 
 
 async def test_registered_event_requeues_the_pod() -> None:
@@ -144,7 +144,7 @@ async def test_registered_event_requeues_the_pod() -> None:
 
 async def test_failing_plugin_is_an_error_of_the_scheduler() -> None:
     class Broken(Plugin):
-        def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> SchedulingStatus | None:
             raise ValueError("no connection")
 
     simulation = Simulation(node("a"), pod("p"), profiles=[Profile(plugins=[Broken])])
@@ -162,8 +162,8 @@ async def test_rejected_reservation_is_undone() -> None:
     calls: list[str] = []
 
     class Ledger(Plugin):
-        def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-            return Status.unschedulable("budget exceeded")
+        def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> SchedulingStatus | None:
+            return SchedulingStatus.unschedulable("budget exceeded")
 
         def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
             calls.append(node_name)
@@ -189,7 +189,7 @@ async def test_scores_out_of_range_are_an_error() -> None:
 async def test_post_filter_message_and_nomination() -> None:
     class Helper(Plugin):
         async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Any) -> PostFilterResult:
-            return PostFilterResult(Status.unschedulable("asked for a node"), "a")
+            return PostFilterResult(SchedulingStatus.unschedulable("asked for a node"), "a")
 
     profile = Profile(plugins=[Helper], disabled=["DefaultPreemption", "DynamicResources"])
     simulation = Simulation(node("a", cpu="1"), pod("p", cpu="2"), profiles=[profile])
@@ -231,7 +231,7 @@ def test_profiles_need_different_names() -> None:
 
 def test_plugin_with_the_name_of_a_default_one_replaces_it() -> None:
     class NodeName(Plugin):
-        def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> SchedulingStatus | None:
             return None
 
     framework = Framework(Profile(plugins=[NodeName]), Handle())
@@ -253,10 +253,10 @@ async def test_same_seed_gives_the_same_placements() -> None:
 class Gang(Plugin):
     """Delays pods until three of them have a node."""
 
-    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> SchedulingStatus | None:
         waiting = list(self.handle.waiting_pods)
         if len(waiting) < 2:
-            return Status.wait(60)
+            return SchedulingStatus.wait(60)
         for other in waiting:
             other.allow(self.name)
         return None
@@ -275,8 +275,8 @@ async def test_permit_delays_binding() -> None:
 
 async def test_permit_times_out() -> None:
     class Never(Plugin):
-        def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-            return Status.wait(0.01)
+        def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> SchedulingStatus | None:
+            return SchedulingStatus.wait(0.01)
 
     async with start_scheduled_cluster([Profile(plugins=[Never])]) as cluster:
         await cluster.create(node_data("a"), pod_data("p", cpu="1"))

@@ -20,4 +20,4 @@ Modules:
 
 from kubewright.lazy import attach_stub
 
-__getattr__, __dir__ = attach_stub(__name__)
+__getattr__, __dir__ = attach_stub(__name__, renamed={"Clusters": "CloudClusters"})

@@ -8,8 +8,8 @@ from .in_memory import Instance as Instance
 from .in_memory import LoadBalancer as LoadBalancer
 from .node_controller import NodeController as NodeController
 from .node_lifecycle_controller import NodeLifecycleController as NodeLifecycleController
+from .provider import CloudClusters as CloudClusters
 from .provider import CloudProvider as CloudProvider
-from .provider import Clusters as Clusters
 from .provider import InstanceMetadata as InstanceMetadata
 from .provider import Instances as Instances
 from .provider import LoadBalancers as LoadBalancers

@@ -112,7 +112,7 @@ class Routes(Protocol):
         """Delete a route that `list` has returned."""
 
 
-class Clusters(Protocol):
+class CloudClusters(Protocol):
     """Clusters of a cloud; not used by the controllers."""
 
     async def list(self) -> Sequence[str]:
@@ -131,12 +131,12 @@ class CloudProvider:
     zones: Zones | None = None
     load_balancers: LoadBalancers | None = None
     routes: Routes | None = None
-    clusters: Clusters | None = None
+    clusters: CloudClusters | None = None
 
 
 __all__ = [
+    "CloudClusters",
     "CloudProvider",
-    "Clusters",
     "InstanceMetadata",
     "Instances",
     "LoadBalancers",

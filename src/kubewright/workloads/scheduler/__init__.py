@@ -24,4 +24,4 @@ Modules, lowest layer first:
 
 from kubewright.lazy import attach_stub
 
-__getattr__, __dir__ = attach_stub(__name__)
+__getattr__, __dir__ = attach_stub(__name__, renamed={"Status": "SchedulingStatus"})

@@ -25,5 +25,5 @@ from .scheduler import add_scheduler as add_scheduler
 from .status import SKIP as SKIP
 from .status import Code as Code
 from .status import FitError as FitError
-from .status import Status as Status
+from .status import SchedulingStatus as SchedulingStatus
 from .waiting_pods import WaitingPod as WaitingPod

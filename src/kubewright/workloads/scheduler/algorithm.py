@@ -15,7 +15,7 @@ from .framework import Framework
 from .node_info import NodeInfo
 from .plugin import MAX_NODE_SCORE
 from .pod_info import PodInfo
-from .status import Diagnosis, FitError, NoNodesAvailable, Status
+from .status import Diagnosis, FitError, NoNodesAvailable, SchedulingStatus
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +91,9 @@ class SchedulingAlgorithm:
         if names is not None:
             nodes = [info for name in sorted(names) if (info := snapshot.by_name.get(name)) is not None]
             plugins = " ".join(sorted(restricting))
-            diagnosis.absent_status = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{plugins}]")
+            diagnosis.absent_status = SchedulingStatus.unresolvable(
+                f"node(s) didn't satisfy plugin(s) [{plugins}]"
+            )
         limit = self._feasible_limit(framework, len(nodes))
         found = self._filter(framework, state, pod, nodes, self._start, limit, diagnosis)
         self._start = (self._start + len(found) + len(diagnosis.node_statuses)) % len(snapshot)

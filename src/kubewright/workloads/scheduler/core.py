@@ -39,7 +39,7 @@ from .nominator import Nominator
 from .pod_info import PodInfo, pod_uid
 from .profile import Profile, ProfileError
 from .queue import QueuedPod, SchedulingQueue
-from .status import Code, Diagnosis, FitError, NoNodesAvailable, Status
+from .status import Code, Diagnosis, FitError, NoNodesAvailable, SchedulingStatus
 from .waiting_pods import WaitingPod, WaitingPods
 
 logger = logging.getLogger(__name__)
@@ -277,7 +277,7 @@ class SchedulerCore:
         try:
             result = await self.algorithm.schedule(framework, state, pod)
         except NoNodesAvailable as error:
-            status = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, str(error))
+            status = SchedulingStatus(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, str(error))
             self._fail(framework, queued, status, "", diagnosis=Diagnosis(unschedulable_plugins={ANY_EVENT}))
             return None
         except FitError as error:
@@ -285,7 +285,7 @@ class SchedulerCore:
             return None
         except Exception as error:
             self._log_error(pod, error)
-            self._fail(framework, queued, Status.from_error(error), "")
+            self._fail(framework, queued, SchedulingStatus.from_error(error), "")
             return None
         return self._reserve(framework, state, queued, result)
 
@@ -309,7 +309,13 @@ class SchedulerCore:
             except Exception as failure:
                 self._log_error(queued.info, failure)
                 diagnosis.post_filter_message, nominated = str(failure), None
-        self._fail(framework, queued, Status(Code.UNSCHEDULABLE, str(error)), nominated, diagnosis=diagnosis)
+        self._fail(
+            framework,
+            queued,
+            SchedulingStatus(Code.UNSCHEDULABLE, str(error)),
+            nominated,
+            diagnosis=diagnosis,
+        )
 
     def _reserve(
         self, framework: Framework, state: CycleState, queued: QueuedPod, result: ScheduleResult
@@ -323,9 +329,9 @@ class SchedulerCore:
             outcome = framework.reserve(state, assumed, node_name)
             permit = framework.permit(state, assumed, node_name) if outcome is None else None
         except Exception as error:
-            outcome, permit = Status.from_error(error), None
+            outcome, permit = SchedulingStatus.from_error(error), None
             self._log_error(assumed, error)
-        if isinstance(permit, Status):
+        if isinstance(permit, SchedulingStatus):
             outcome = permit
         if outcome is not None:
             framework.unreserve(state, assumed, node_name)
@@ -371,7 +377,7 @@ class SchedulerCore:
         self._fail(framework, placement.queued, status, "")
         return False
 
-    async def _bind(self, placement: Placement) -> Status | None:
+    async def _bind(self, placement: Placement) -> SchedulingStatus | None:
         pod = placement.pod
         for extender in self.extenders:
             if not extender.is_binder or not extender.is_interested(pod.pod):
@@ -381,7 +387,7 @@ class SchedulerCore:
             except ExtenderError as error:
                 if extender.ignorable:
                     continue
-                return Status.from_error(error)
+                return SchedulingStatus.from_error(error)
             return None
         return await placement.framework.bind(placement.state, pod, placement.result.node_name)
 
@@ -391,7 +397,9 @@ class SchedulerCore:
 
     # Failures
 
-    def _reject(self, framework: Framework, queued: QueuedPod, node_name: str, status: Status) -> None:
+    def _reject(
+        self, framework: Framework, queued: QueuedPod, node_name: str, status: SchedulingStatus
+    ) -> None:
         """A plug-in rejected the pod after its node was selected."""
         if not status.is_rejected:
             self._fail(framework, queued, status, "")
@@ -399,13 +407,13 @@ class SchedulerCore:
         diagnosis = Diagnosis(node_statuses={node_name: status})
         diagnosis.add_plugin(status)
         text = str(FitError(1, diagnosis))
-        self._fail(framework, queued, Status(status.code, text), "", diagnosis=diagnosis)
+        self._fail(framework, queued, SchedulingStatus(status.code, text), "", diagnosis=diagnosis)
 
     def _fail(
         self,
         framework: Framework,
         queued: QueuedPod,
-        status: Status,
+        status: SchedulingStatus,
         nominated: str | None,
         *,
         diagnosis: Diagnosis | None = None,

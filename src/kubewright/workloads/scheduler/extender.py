@@ -15,7 +15,7 @@ from kubewright.api.codec import to_plain
 from kubewright.api.core.v1 import Container, Pod
 
 from .node_info import NodeInfo
-from .status import Code, Status
+from .status import Code, SchedulingStatus
 
 if TYPE_CHECKING:
     import aiohttp
@@ -39,7 +39,7 @@ class ExtenderFilterResult(NamedTuple):
     """Nodes that an extender accepts, and the others with reasons."""
 
     nodes: list[NodeInfo]
-    rejected: dict[str, Status]
+    rejected: dict[str, SchedulingStatus]
 
 
 class Extender(Protocol):
@@ -171,11 +171,11 @@ class HTTPExtender:
                 "which is not found in the input node list"
             )
         rejected = {
-            name: Status(Code.UNSCHEDULABLE, str(reason))
+            name: SchedulingStatus(Code.UNSCHEDULABLE, str(reason))
             for name, reason in (result.get("failednodes") or {}).items()
         }
         for name, reason in (result.get("failedandunresolvablenodes") or {}).items():
-            rejected[name] = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, str(reason))
+            rejected[name] = SchedulingStatus(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, str(reason))
         return ExtenderFilterResult([by_name[name] for name in names], rejected)
 
     async def prioritize(self, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, int]:

@@ -18,7 +18,7 @@ from .node_info import NodeInfo
 from .plugin import MAX_NODE_SCORE, Plugin, PostFilterResult
 from .pod_info import PodInfo
 from .profile import Profile, ProfileError
-from .status import Code, Diagnosis, Status
+from .status import Code, Diagnosis, SchedulingStatus
 from .waiting_pods import WaitingPod
 
 logger = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class Framework:
 
     # Queue
 
-    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+    def pre_enqueue(self, pod: PodInfo) -> SchedulingStatus | None:
         """Return the first rejection."""
         for plugin in self._by_hook["pre_enqueue"]:
             status = plugin.pre_enqueue(pod)
@@ -123,16 +123,16 @@ class Framework:
 
     def pre_filter(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
-    ) -> tuple[frozenset[str] | None, Status | None, set[str]]:
+    ) -> tuple[frozenset[str] | None, SchedulingStatus | None, set[str]]:
         """Return the node names to consider, a rejection, and the plug-ins that restricted the nodes."""
         names: frozenset[str] | None = None
         restricting: set[str] = set()
-        rejection: Status | None = None
+        rejection: SchedulingStatus | None = None
         for plugin in self._by_hook["pre_filter"]:
             result = self._call(plugin, plugin.pre_filter, state, pod, nodes)
             if result is None:
                 continue
-            if isinstance(result, Status):
+            if isinstance(result, SchedulingStatus):
                 if result.code is Code.SKIP:
                     state.skip_filter.add(plugin.name)
                     continue
@@ -148,7 +148,7 @@ class Framework:
                 reason = f"node(s) didn't satisfy plugin(s) {_go_list(restricting)} simultaneously"
                 if len(restricting) == 1:
                     reason = f"node(s) didn't satisfy plugin {plugin.name}"
-                return None, Status.unresolvable(reason), restricting
+                return None, SchedulingStatus.unresolvable(reason), restricting
         return names, rejection, restricting
 
     def filters_for(self, state: CycleState) -> list[Plugin]:
@@ -158,7 +158,7 @@ class Framework:
 
     def filter(
         self, state: CycleState, pod: PodInfo, node: NodeInfo, plugins: Sequence[Plugin] | None = None
-    ) -> Status | None:
+    ) -> SchedulingStatus | None:
         """Return the rejection of the first Filter plug-in that rejects a node."""
         for plugin in self.filters_for(state) if plugins is None else plugins:
             try:
@@ -176,7 +176,7 @@ class Framework:
 
     def filter_with_nominated_pods(
         self, state: CycleState, pod: PodInfo, node: NodeInfo, plugins: Sequence[Plugin] | None = None
-    ) -> Status | None:
+    ) -> SchedulingStatus | None:
         """Run Filter with the nominated pods of the same or a higher priority, and then without them.
 
         The pod has to fit in both cases: nominated pods may end up on another node.
@@ -226,7 +226,7 @@ class Framework:
             reasons += result.status.reasons
             if result.nominated_node is not None and nominated is None:
                 nominated = result.nominated_node
-        return PostFilterResult(Status(Code.UNSCHEDULABLE, *reasons), nominated)
+        return PostFilterResult(SchedulingStatus(Code.UNSCHEDULABLE, *reasons), nominated)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> list[int]:
         """Return the weighted sum of all Score plug-ins for each node."""
@@ -257,10 +257,10 @@ class Framework:
             totals = [total + weight * score for total, score in zip(totals, scores, strict=True)]
         return totals
 
-    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> SchedulingStatus | None:
         """Reserve with all plug-ins; the first rejection ends it, and the caller has to unreserve."""
         for plugin in self._by_hook["reserve"]:
-            status: Status | None = self._call(plugin, plugin.reserve, state, pod, node_name)
+            status: SchedulingStatus | None = self._call(plugin, plugin.reserve, state, pod, node_name)
             if status is not None:
                 status.plugin = plugin.name
                 return status
@@ -274,11 +274,11 @@ class Framework:
             except Exception:
                 logger.exception("unreserve failed", extra={"plugin": plugin.name, "pod": pod.key})
 
-    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | WaitingPod | None:
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> SchedulingStatus | WaitingPod | None:
         """Return a rejection, or a waiting pod if plug-ins delay the binding."""
         timeouts: dict[str, float] = {}
         for plugin in self._by_hook["permit"]:
-            status: Status | None = self._call(plugin, plugin.permit, state, pod, node_name)
+            status: SchedulingStatus | None = self._call(plugin, plugin.permit, state, pod, node_name)
             if status is None:
                 continue
             status.plugin = plugin.name
@@ -293,30 +293,30 @@ class Framework:
 
     # Binding cycle
 
-    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> SchedulingStatus | None:
         """Run PreBind plug-ins one after another."""
         for plugin in self._by_hook["pre_bind"]:
             try:
                 status = await plugin.pre_bind(state, pod, node_name)
             except Exception as error:
-                return Status.from_error(_plugin_error(plugin, error))
+                return SchedulingStatus.from_error(_plugin_error(plugin, error))
             if status is not None:
                 status.plugin = plugin.name
                 return status
         return None
 
-    async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+    async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> SchedulingStatus | None:
         """Bind with the first plug-in that does not skip."""
         for plugin in self._by_hook["bind"]:
             try:
                 status = await plugin.bind(state, pod, node_name)
             except Exception as error:
-                return Status.from_error(_plugin_error(plugin, error))
+                return SchedulingStatus.from_error(_plugin_error(plugin, error))
             if status is None or status.code is not Code.SKIP:
                 if status is not None:
                     status.plugin = plugin.name
                 return status
-        return Status(Code.ERROR, "no Bind plug-in has bound the pod")
+        return SchedulingStatus(Code.ERROR, "no Bind plug-in has bound the pod")
 
     async def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         """Run PostBind plug-ins; errors are logged."""

@@ -23,7 +23,7 @@ from .cluster_events import WILDCARD, Action, ClusterEvent
 from .cycle_state import CycleState
 from .node_info import NodeInfo
 from .pod_info import PodInfo
-from .status import Diagnosis, Status
+from .status import Diagnosis, SchedulingStatus
 
 if TYPE_CHECKING:
     from .handle import Handle
@@ -35,7 +35,7 @@ MAX_NODE_SCORE = 100
 class PostFilterResult(NamedTuple):
     """Result of PostFilter."""
 
-    status: Status | None
+    status: SchedulingStatus | None
     """`None` if the pod is expected to fit after the changes that the plug-in has started."""
     nominated_node: str | None = None
     """Node to nominate; empty to clear the nomination, `None` to keep it."""
@@ -74,7 +74,7 @@ class Plugin:
         """
         raise NotImplementedError
 
-    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+    def pre_enqueue(self, pod: PodInfo) -> SchedulingStatus | None:
         """PreEnqueue: reject a pod to keep it out of the active queue."""
         raise NotImplementedError
 
@@ -82,7 +82,7 @@ class Plugin:
 
     def pre_filter(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
-    ) -> Status | frozenset[str] | None:
+    ) -> SchedulingStatus | frozenset[str] | None:
         """PreFilter: prepare Filter; return node names to consider no others, `SKIP` to skip Filter."""
         raise NotImplementedError
 
@@ -94,7 +94,7 @@ class Plugin:
         """Update the state of PreFilter: preemption simulates that a pod is removed from a node."""
         raise NotImplementedError
 
-    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> SchedulingStatus | None:
         """Filter: reject a node that the pod cannot run on."""
         raise NotImplementedError
 
@@ -102,7 +102,9 @@ class Plugin:
         """PostFilter: called if no node fits; try to make the pod schedulable."""
         raise NotImplementedError
 
-    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> SchedulingStatus | None:
         """PreScore: prepare Score; return `SKIP` to skip it."""
         raise NotImplementedError
 
@@ -116,7 +118,7 @@ class Plugin:
         """Score: convert the scores of all nodes to the range 0 to 100."""
         raise NotImplementedError
 
-    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> SchedulingStatus | None:
         """Reserve: a node was selected; record resources that the plug-in manages."""
         raise NotImplementedError
 
@@ -124,17 +126,17 @@ class Plugin:
         """Undo `reserve`, which may not have been called. It must not fail."""
         raise NotImplementedError
 
-    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> SchedulingStatus | None:
         """Permit: allow, reject, or delay the binding with `Status.wait(timeout)`."""
         raise NotImplementedError
 
     # Binding cycle
 
-    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> SchedulingStatus | None:
         """PreBind: work that has to be finished before the pod is bound, such as provisioning a volume."""
         raise NotImplementedError
 
-    async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+    async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> SchedulingStatus | None:
         """Bind: bind the pod; return `SKIP` to leave it to the next plug-in."""
         raise NotImplementedError
 

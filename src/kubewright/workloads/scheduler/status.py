@@ -33,7 +33,7 @@ class Code(Enum):
 _REJECTED = (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING)
 
 
-class Status:
+class SchedulingStatus:
     """A result that is not a plain success. `plugin` is set by the framework."""
 
     __slots__ = ("code", "error", "plugin", "reasons", "timeout")
@@ -54,22 +54,22 @@ class Status:
         """Seconds that a pod waits at most, for `WAIT`."""
 
     @classmethod
-    def wait(cls, timeout: float) -> Status:
+    def wait(cls, timeout: float) -> SchedulingStatus:
         """Permit: the pod waits for `WaitingPod.allow`, at most this many seconds."""
         return cls(Code.WAIT, timeout=timeout)
 
     @classmethod
-    def unschedulable(cls, *reasons: str) -> Status:
+    def unschedulable(cls, *reasons: str) -> SchedulingStatus:
         """The pod does not fit; removing other pods may help."""
         return cls(Code.UNSCHEDULABLE, *reasons)
 
     @classmethod
-    def unresolvable(cls, *reasons: str) -> Status:
+    def unresolvable(cls, *reasons: str) -> SchedulingStatus:
         """The pod does not fit, whatever other pods are removed."""
         return cls(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, *reasons)
 
     @classmethod
-    def from_error(cls, error: Exception, *, plugin: str = "") -> Status:
+    def from_error(cls, error: Exception, *, plugin: str = "") -> SchedulingStatus:
         """A plug-in raised an exception."""
         return cls(Code.ERROR, str(error) or type(error).__name__, plugin=plugin, error=error)
 
@@ -87,12 +87,12 @@ class Status:
         return f"Status({self.code.value}, {self.message!r}, plugin={self.plugin!r})"
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Status):
+        if not isinstance(other, SchedulingStatus):
             return NotImplemented
         return self.code is other.code and self.reasons == other.reasons
 
 
-SKIP = Status(Code.SKIP)
+SKIP = SchedulingStatus(Code.SKIP)
 """Do not call Filter (from PreFilter) or Score (from PreScore) of this plug-in for this pod."""
 
 
@@ -107,15 +107,17 @@ class NoNodesAvailable(Exception):
 class Diagnosis:
     """Why nodes were rejected in one scheduling cycle."""
 
-    node_statuses: dict[str, Status] = field(default_factory=dict)
-    absent_status: Status = field(default_factory=lambda: Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE))
+    node_statuses: dict[str, SchedulingStatus] = field(default_factory=dict)
+    absent_status: SchedulingStatus = field(
+        default_factory=lambda: SchedulingStatus(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+    )
     """Status of nodes that were not checked."""
     unschedulable_plugins: set[str] = field(default_factory=set)
     pending_plugins: set[str] = field(default_factory=set)
     pre_filter_message: str = ""
     post_filter_message: str = ""
 
-    def add_plugin(self, status: Status) -> None:
+    def add_plugin(self, status: SchedulingStatus) -> None:
         """Record the plug-in that rejected the pod; its cluster events can requeue the pod."""
         if not status.plugin:
             return
@@ -124,7 +126,7 @@ class Diagnosis:
         elif status.is_rejected:
             self.unschedulable_plugins.add(status.plugin)
 
-    def status_of(self, node_name: str) -> Status:
+    def status_of(self, node_name: str) -> SchedulingStatus:
         """Return the status of a node."""
         return self.node_statuses.get(node_name, self.absent_status)
 
@@ -151,7 +153,9 @@ class FitError(Exception):
         return text
 
 
-def count_reasons(statuses: Mapping[str, Status], node_count: int, absent: Status) -> list[str]:
+def count_reasons(
+    statuses: Mapping[str, SchedulingStatus], node_count: int, absent: SchedulingStatus
+) -> list[str]:
     """Return `<number of nodes> <reason>`, sorted as text."""
     counts: dict[str, int] = {}
     for status in statuses.values():
@@ -166,4 +170,4 @@ def _add(counts: dict[str, int], reasons: Iterable[str], number: int) -> None:
         counts[reason] = counts.get(reason, 0) + number
 
 
-__all__ = ["SKIP", "Code", "Diagnosis", "FitError", "NoNodesAvailable", "Status"]
+__all__ = ["SKIP", "Code", "Diagnosis", "FitError", "NoNodesAvailable", "SchedulingStatus"]

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 
 from .pod_info import PodInfo
-from .status import Code, Status
+from .status import Code, SchedulingStatus
 
 
 class WaitingPod:
@@ -17,7 +17,7 @@ class WaitingPod:
         self.node_name = node_name
         self._pending = set(timeouts)
         self._timeouts = timeouts
-        self._result: asyncio.Future[Status | None] = asyncio.get_running_loop().create_future()
+        self._result: asyncio.Future[SchedulingStatus | None] = asyncio.get_running_loop().create_future()
 
     @property
     def pending_plugins(self) -> frozenset[str]:
@@ -34,10 +34,10 @@ class WaitingPod:
         """Reject the pod; it goes back to the queue. Returns whether the pod was still waiting."""
         if self._result.done():
             return False
-        self._result.set_result(Status(Code.UNSCHEDULABLE, reason, plugin=plugin))
+        self._result.set_result(SchedulingStatus(Code.UNSCHEDULABLE, reason, plugin=plugin))
         return True
 
-    async def wait(self) -> Status | None:
+    async def wait(self) -> SchedulingStatus | None:
         """Wait for all permissions, a rejection, or the first timeout."""
         timeout = min(self._timeouts.values())
         try:
@@ -45,7 +45,7 @@ class WaitingPod:
                 return await self._result
         except TimeoutError:
             plugin = min(self._pending, key=lambda name: self._timeouts[name])
-            return Status(
+            return SchedulingStatus(
                 Code.UNSCHEDULABLE,
                 f"rejected due to timeout after waiting {timeout:g}s at plugin {plugin}",
                 plugin=plugin,

@@ -14,7 +14,7 @@ from kubewright.workloads.scheduler.cycle_state import CycleState
 from kubewright.workloads.scheduler.handle import Handle
 from kubewright.workloads.scheduler.plugin import Plugin
 from kubewright.workloads.scheduler.pod_info import PodInfo
-from kubewright.workloads.scheduler.status import Status
+from kubewright.workloads.scheduler.status import SchedulingStatus
 
 
 class DefaultBinder(Plugin):
@@ -31,7 +31,7 @@ class DefaultBinder(Plugin):
         """No pod is rejected."""
         return ()
 
-    async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+    async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> SchedulingStatus | None:
         """Bind the pod."""
         client = self.handle.client
         if client is None:
@@ -44,7 +44,7 @@ class DefaultBinder(Plugin):
             async with self._limit:
                 await client.subresource("binding", Pod, pod.name, namespace=pod.namespace).create(binding)
         except (APIError, ConnectionFailed, OSError) as error:
-            return Status.from_error(error)
+            return SchedulingStatus.from_error(error)
         return None
 
 

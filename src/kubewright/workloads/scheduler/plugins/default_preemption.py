@@ -28,7 +28,7 @@ from kubewright.workloads.scheduler.node_info import NodeInfo
 from kubewright.workloads.scheduler.plugin import Plugin, PostFilterResult
 from kubewright.workloads.scheduler.pod_info import PodInfo
 from kubewright.workloads.scheduler.pod_status import clear_nomination, patch_condition
-from kubewright.workloads.scheduler.status import Code, Diagnosis, FitError, Status
+from kubewright.workloads.scheduler.status import Code, Diagnosis, FitError, SchedulingStatus
 
 logger = logging.getLogger(__name__)
 
@@ -79,12 +79,14 @@ class DefaultPreemption(Plugin):
         status = result.status
         if status is None or not status.reasons:
             return result
-        return PostFilterResult(Status(status.code, f"preemption: {status.message}"), result.nominated_node)
+        return PostFilterResult(
+            SchedulingStatus(status.code, f"preemption: {status.message}"), result.nominated_node
+        )
 
     async def _preempt(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> PostFilterResult:
         reason = self._ineligible_reason(pod, diagnosis)
         if reason:
-            return PostFilterResult(Status.unschedulable(reason))
+            return PostFilterResult(SchedulingStatus.unschedulable(reason))
         snapshot = self.handle.snapshot
         nodes = [
             node
@@ -93,14 +95,14 @@ class DefaultPreemption(Plugin):
         ]
         candidates, statuses = self._find_candidates(state, pod, nodes)
         if not candidates:
-            absent = Status.unresolvable("Preemption is not helpful for scheduling")
+            absent = SchedulingStatus.unresolvable("Preemption is not helpful for scheduling")
             error = FitError(len(snapshot), Diagnosis(node_statuses=statuses, absent_status=absent))
-            return PostFilterResult(Status.unschedulable(str(error)), "")
+            return PostFilterResult(SchedulingStatus.unschedulable(str(error)), "")
         candidates, failure = await self._ask_extenders(pod, candidates)
         if failure is not None:
             return PostFilterResult(failure)
         if not candidates:
-            return PostFilterResult(Status.unschedulable("no candidate node for preemption"))
+            return PostFilterResult(SchedulingStatus.unschedulable("no candidate node for preemption"))
         best = select_candidate(candidates)
         self._start_preemption(pod, best)
         return PostFilterResult(None, best.node_name)
@@ -131,7 +133,7 @@ class DefaultPreemption(Plugin):
 
     def _find_candidates(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
-    ) -> tuple[list[_Candidate], dict[str, Status]]:
+    ) -> tuple[list[_Candidate], dict[str, SchedulingStatus]]:
         if not nodes:
             return [], {}
         budgets = list(self.handle.lister.list(PodDisruptionBudget))
@@ -139,11 +141,11 @@ class DefaultPreemption(Plugin):
         offset = self.handle.rng.randrange(len(nodes))
         compliant: list[_Candidate] = []
         violating: list[_Candidate] = []
-        statuses: dict[str, Status] = {}
+        statuses: dict[str, SchedulingStatus] = {}
         for position in range(len(nodes)):
             node = nodes[(offset + position) % len(nodes)].copy()
             found = self._select_victims(state.clone(), pod, node, budgets)
-            if isinstance(found, Status):
+            if isinstance(found, SchedulingStatus):
                 statuses[node.name] = found
                 continue
             (violating if found.violations else compliant).append(found)
@@ -153,7 +155,7 @@ class DefaultPreemption(Plugin):
 
     def _select_victims(
         self, state: CycleState, pod: PodInfo, node: NodeInfo, budgets: Sequence[PodDisruptionBudget]
-    ) -> _Candidate | Status:
+    ) -> _Candidate | SchedulingStatus:
         """Return the smallest set of victims on a node, or why preemption does not help there."""
         framework = self.handle.framework
         assert framework is not None
@@ -164,7 +166,7 @@ class DefaultPreemption(Plugin):
 
         potential = [other for other in node.pods.values() if self._is_allowed(node, other, pod)]
         if not potential:
-            return Status.unresolvable("No preemption victims found for incoming pod")
+            return SchedulingStatus.unresolvable("No preemption victims found for incoming pod")
         for other in potential:
             remove(other)
         status = framework.filter_with_nominated_pods(state, pod, node)
@@ -182,13 +184,13 @@ class DefaultPreemption(Plugin):
                 victims.append(other)
                 violations += other in violating
         if not victims:
-            return Status(Code.ERROR, f'expected at least one victim pod on node "{node.name}"')
+            return SchedulingStatus(Code.ERROR, f'expected at least one victim pod on node "{node.name}"')
         victims.sort(key=_importance)
         return _Candidate(node.name, [other.pod for other in victims], violations)
 
     async def _ask_extenders(
         self, pod: PodInfo, candidates: list[_Candidate]
-    ) -> tuple[list[_Candidate], Status | None]:
+    ) -> tuple[list[_Candidate], SchedulingStatus | None]:
         extenders = [each for each in self.handle.extenders if each.supports_preemption]
         for extender in extenders:
             if not candidates or not extender.is_interested(pod.pod):
@@ -199,10 +201,12 @@ class DefaultPreemption(Plugin):
             except ExtenderError as error:
                 if extender.ignorable:
                     continue
-                return [], Status.from_error(error)
+                return [], SchedulingStatus.from_error(error)
             empty = [name for name, found in accepted.items() if not found.pods]
             if empty and not extender.ignorable:
-                return [], Status(Code.ERROR, f'expected at least one victim pod on node "{empty[0]}"')
+                return [], SchedulingStatus(
+                    Code.ERROR, f'expected at least one victim pod on node "{empty[0]}"'
+                )
             candidates = [
                 _Candidate(name, found.pods, found.pdb_violations)
                 for name, found in accepted.items()

@@ -31,7 +31,7 @@ from kubewright.workloads.scheduler.node_info import NodeInfo
 from kubewright.workloads.scheduler.node_selectors import NodeTest, compile_selector
 from kubewright.workloads.scheduler.plugin import Plugin, PostFilterResult
 from kubewright.workloads.scheduler.pod_info import PodInfo
-from kubewright.workloads.scheduler.status import SKIP, Code, Diagnosis, Status
+from kubewright.workloads.scheduler.status import SKIP, Code, Diagnosis, SchedulingStatus
 
 DeviceKey = tuple[str, str, str]
 """Driver, pool, device."""
@@ -73,12 +73,12 @@ class DynamicResources(Plugin):
     def _after_pod_change(self, pod: PodInfo, old: Pod | None, new: Pod | None) -> Hint:
         return Hint.QUEUE if new is not None and new.metadata.uid == pod.uid else Hint.SKIP
 
-    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+    def pre_enqueue(self, pod: PodInfo) -> SchedulingStatus | None:
         """Keep pods out of the active queue until their claims exist."""
         found = self._claims(pod)
-        return found if isinstance(found, Status) else None
+        return found if isinstance(found, SchedulingStatus) else None
 
-    def _claims(self, pod: PodInfo) -> list[ResourceClaim] | Status:
+    def _claims(self, pod: PodInfo) -> list[ResourceClaim] | SchedulingStatus:
         spec = pod.pod.spec
         wanted = (spec.resource_claims if spec else None) or ()
         if not wanted:
@@ -93,31 +93,33 @@ class DynamicResources(Plugin):
             name = each.resource_claim_name
             if name is None:
                 if each.name not in generated:
-                    return Status.unresolvable(f'pod "{pod.key}": ResourceClaim not created yet')
+                    return SchedulingStatus.unresolvable(f'pod "{pod.key}": ResourceClaim not created yet')
                 name = generated[each.name]
                 if name is None:
                     # The template did not produce a claim, which means that none is needed.
                     continue
             claim = self.handle.lister.get(ResourceClaim, name, namespace=pod.namespace)
             if claim is None:
-                return Status.unresolvable(f'resourceclaim.resource.k8s.io "{name}" not found')
+                return SchedulingStatus.unresolvable(f'resourceclaim.resource.k8s.io "{name}" not found')
             if claim.metadata.deletion_timestamp is not None:
-                return Status.unresolvable(f'resourceclaim "{name}" is being deleted')
+                return SchedulingStatus.unresolvable(f'resourceclaim "{name}" is being deleted')
             claims.append(claim)
         return claims
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> SchedulingStatus | None:
         """Find the claims; skip pods without any."""
         claims = self._claims(pod)
-        if isinstance(claims, Status) or not claims:
+        if isinstance(claims, SchedulingStatus) or not claims:
             state.write(_Claims, _Claims([], []))
-            return claims if isinstance(claims, Status) else SKIP
+            return claims if isinstance(claims, SchedulingStatus) else SKIP
         selectors: list[NodeTest] = []
         for claim in claims:
             status = claim.status
             reserved = (status.reserved_for if status else None) or ()
             if len(reserved) >= _MAX_CONSUMERS and all(each.uid != pod.uid for each in reserved):
-                return Status.unresolvable("resourceclaim in use")
+                return SchedulingStatus.unresolvable("resourceclaim in use")
             allocation = (status.allocation if status else None) or self._in_flight.get(
                 claim.metadata.uid or ""
             )
@@ -131,32 +133,34 @@ class DynamicResources(Plugin):
         state.write(_Claims, _Claims(claims, selectors))
         return None
 
-    def _unsupported(self, claim: ResourceClaim) -> Status | None:
+    def _unsupported(self, claim: ResourceClaim) -> SchedulingStatus | None:
         """Return why a claim cannot be allocated at all."""
         devices = claim.spec.devices if claim.spec else None
         key = f"{claim.metadata.namespace}/{claim.metadata.name}"
         if devices is not None and devices.constraints:
-            return Status.unresolvable(f"resource claim {key}: constraints are not supported")
+            return SchedulingStatus.unresolvable(f"resource claim {key}: constraints are not supported")
         for request in (devices.requests if devices else None) or ():
             exactly = request.exactly
             prefix = f"resource claim {key}, request {request.name}"
             if exactly is None:
-                return Status.unresolvable(f"{prefix}: unknown request type")
+                return SchedulingStatus.unresolvable(f"{prefix}: unknown request type")
             name = exactly.device_class_name or ""
             device_class = self.handle.lister.get(DeviceClass, name)
             if device_class is None:
-                return Status.unresolvable(f"request {request.name}: device class {name} does not exist")
+                return SchedulingStatus.unresolvable(
+                    f"request {request.name}: device class {name} does not exist"
+                )
             if exactly.selectors or (device_class.spec and device_class.spec.selectors):
-                return Status.unresolvable(f"{prefix}: CEL selectors are not supported")
+                return SchedulingStatus.unresolvable(f"{prefix}: CEL selectors are not supported")
             if exactly.admin_access or exactly.capacity is not None:
-                return Status.unresolvable(f"{prefix}: admin access and capacity are not supported")
+                return SchedulingStatus.unresolvable(f"{prefix}: admin access and capacity are not supported")
         return None
 
-    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> SchedulingStatus | None:
         """Check allocated claims, and allocate devices for the others."""
         found = state.read(_Claims)
         if not all(test(node.labels, node.name) for test in found.selectors):
-            return Status.unresolvable("resourceclaim not available on the node")
+            return SchedulingStatus.unresolvable("resourceclaim not available on the node")
         pending = [claim for claim in found.claims if not self._is_allocated(claim)]
         if not pending:
             return None
@@ -165,7 +169,7 @@ class DynamicResources(Plugin):
         for claim in pending:
             result = _allocate(claim, free, node.name)
             if result is None:
-                return Status.unresolvable("cannot allocate all claims")
+                return SchedulingStatus.unresolvable("cannot allocate all claims")
             results[claim.metadata.uid or ""] = result
         found.allocations[node.name] = results
         return None
@@ -214,11 +218,11 @@ class DynamicResources(Plugin):
         found = state.get(_Claims)
         if found is None:
             # Another plug-in has rejected the pod in PreFilter; kube-scheduler reports it this way.
-            return PostFilterResult(Status(Code.ERROR, "not found"))
+            return PostFilterResult(SchedulingStatus(Code.ERROR, "not found"))
         reason = "still not schedulable" if found.claims else "no new claims to deallocate"
-        return PostFilterResult(Status.unschedulable(reason))
+        return PostFilterResult(SchedulingStatus.unschedulable(reason))
 
-    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> SchedulingStatus | None:
         """Keep other pods from taking the devices."""
         found = state.get(_Claims)
         for uid, result in (found.allocations.get(node_name, {}) if found else {}).items():
@@ -231,7 +235,7 @@ class DynamicResources(Plugin):
         for uid in found.allocations.get(node_name, {}) if found else ():
             self._in_flight.pop(uid, None)
 
-    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> SchedulingStatus | None:
         """Write the allocations and reserve the claims for the pod."""
         found, client = state.get(_Claims), self.handle.client
         if found is None or client is None:

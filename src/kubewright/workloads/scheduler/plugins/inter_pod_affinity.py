@@ -16,7 +16,7 @@ from kubewright.workloads.scheduler.handle import Handle
 from kubewright.workloads.scheduler.node_info import NodeInfo
 from kubewright.workloads.scheduler.plugin import MAX_NODE_SCORE, Plugin
 from kubewright.workloads.scheduler.pod_info import AffinityTerm, LabelGroup, PodInfo
-from kubewright.workloads.scheduler.status import SKIP, Status
+from kubewright.workloads.scheduler.status import SKIP, SchedulingStatus
 
 _Counts = dict[tuple[str, str], int]
 """Number of pods by topology key and value."""
@@ -124,7 +124,9 @@ class InterPodAffinity(Plugin):
 
     # Filter
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> SchedulingStatus | None:
         """Count the pods that matter; skip if no pods matter and the pod has no required terms."""
         snapshot = self.handle.snapshot
         has_terms = bool(pod.affinity_terms or pod.anti_affinity_terms)
@@ -178,20 +180,20 @@ class InterPodAffinity(Plugin):
         """Do not count a removed pod."""
         state.read(_FilterState).update(pod, removed, node, -1)
 
-    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> SchedulingStatus | None:
         """Check the affinity, the anti-affinity, and the anti-affinity of existing pods."""
         found = state.read(_FilterState)
         if found.affinity_terms and not self._satisfies_affinity(found, pod, node):
-            return Status.unresolvable("node(s) didn't match pod affinity rules")
+            return SchedulingStatus.unresolvable("node(s) didn't match pod affinity rules")
         labels = node.labels
         if found.anti_affinity:
             for term in found.anti_affinity_terms:
                 domain = labels.get(term.topology_key)
                 if domain is not None and found.anti_affinity.get((term.topology_key, domain), 0) > 0:
-                    return Status.unschedulable("node(s) didn't match pod anti-affinity rules")
+                    return SchedulingStatus.unschedulable("node(s) didn't match pod anti-affinity rules")
         existing = found.existing
         if existing and any(existing.get(label, 0) > 0 for label in labels.items()):
-            return Status.unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
+            return SchedulingStatus.unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
         return None
 
     def _satisfies_affinity(self, found: _FilterState, pod: PodInfo, node: NodeInfo) -> bool:
@@ -211,7 +213,9 @@ class InterPodAffinity(Plugin):
 
     # Score
 
-    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> SchedulingStatus | None:
         """Add up the weights per topology domain; skip if no term matches."""
         snapshot = self.handle.snapshot
         preferred = self._merge(pod.preferred_affinity_terms)

@@ -18,7 +18,7 @@ from kubewright.workloads.scheduler.node_selectors import (
 )
 from kubewright.workloads.scheduler.plugin import Plugin, normalize_by_maximum
 from kubewright.workloads.scheduler.pod_info import PodInfo
-from kubewright.workloads.scheduler.status import SKIP, Status
+from kubewright.workloads.scheduler.status import SKIP, SchedulingStatus
 
 
 class _Preferences(list[tuple[int, NodeTest]]):
@@ -57,7 +57,7 @@ class NodeAffinity(Plugin):
 
     def pre_filter(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
-    ) -> Status | frozenset[str] | None:
+    ) -> SchedulingStatus | frozenset[str] | None:
         """Skip pods without requirements; restrict the nodes if all terms name nodes."""
         required = RequiredNodeAffinity(pod.pod)
         if required.is_empty and self._added_required is None:
@@ -66,17 +66,19 @@ class NodeAffinity(Plugin):
         names = _required_names(pod)
         if names is None:
             return None
-        return names or Status.unresolvable("pod affinity terms conflict")
+        return names or SchedulingStatus.unresolvable("pod affinity terms conflict")
 
-    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> SchedulingStatus | None:
         """Reject nodes that do not match."""
         if self._added_required is not None and not self._added_required(node.labels, node.name):
-            return Status.unresolvable("node(s) didn't match scheduler-enforced node affinity")
+            return SchedulingStatus.unresolvable("node(s) didn't match scheduler-enforced node affinity")
         if state.read(RequiredNodeAffinity).matches(node.labels, node.name):
             return None
-        return Status.unresolvable("node(s) didn't match Pod's node affinity/selector")
+        return SchedulingStatus.unresolvable("node(s) didn't match Pod's node affinity/selector")
 
-    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> SchedulingStatus | None:
         """Skip pods without preferences."""
         spec = pod.pod.spec
         affinity = spec.affinity.node_affinity if spec and spec.affinity else None

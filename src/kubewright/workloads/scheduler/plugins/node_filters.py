@@ -14,7 +14,7 @@ from kubewright.workloads.scheduler.node_selectors import tolerates
 from kubewright.workloads.scheduler.plugin import Plugin
 from kubewright.workloads.scheduler.pod_info import PodInfo
 from kubewright.workloads.scheduler.queue import QueuedPod
-from kubewright.workloads.scheduler.status import SKIP, Status
+from kubewright.workloads.scheduler.status import SKIP, SchedulingStatus
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
@@ -26,13 +26,13 @@ class SchedulingGates(Plugin):
         """Gates of the pod itself are removed."""
         return (ClusterEvent("Pod", Action.UPDATE_POD_GATES_ELIMINATED, _same_pod),)
 
-    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+    def pre_enqueue(self, pod: PodInfo) -> SchedulingStatus | None:
         """Reject pods with gates."""
         spec = pod.pod.spec
         if spec is None or not spec.scheduling_gates:
             return None
         gates = " ".join(gate.name or "" for gate in spec.scheduling_gates)
-        return Status.unresolvable(f"waiting for scheduling gates: [{gates}]")
+        return SchedulingStatus.unresolvable(f"waiting for scheduling gates: [{gates}]")
 
 
 class PrioritySort(Plugin):
@@ -62,14 +62,14 @@ class NodeUnschedulable(Plugin):
         was_schedulable = old is not None and not (old.spec and old.spec.unschedulable)
         return Hint.QUEUE if is_schedulable and not was_schedulable else Hint.SKIP
 
-    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> SchedulingStatus | None:
         """Reject a cordoned node."""
         if not node.unschedulable:
             return None
         spec = pod.pod.spec
         if any(tolerates(each, UNSCHEDULABLE_TAINT) for each in (spec.tolerations if spec else None) or ()):
             return None
-        return Status.unresolvable("node(s) were unschedulable")
+        return SchedulingStatus.unresolvable("node(s) were unschedulable")
 
 
 class NodeName(Plugin):
@@ -79,11 +79,11 @@ class NodeName(Plugin):
         """A node is added."""
         return (ClusterEvent("Node", Action.ADD),)
 
-    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> SchedulingStatus | None:
         """Compare the names."""
         if not pod.node_name or pod.node_name == node.name:
             return None
-        return Status.unresolvable("node(s) didn't match the requested node name")
+        return SchedulingStatus.unresolvable("node(s) didn't match the requested node name")
 
 
 class NodePorts(Plugin):
@@ -103,14 +103,18 @@ class NodePorts(Plugin):
         node.add_pod(PodInfo(old))
         return Hint.QUEUE if node.has_port_conflict(pod.host_ports) else Hint.SKIP
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> SchedulingStatus | None:
         """Skip pods without host ports."""
         return None if pod.host_ports else SKIP
 
-    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> SchedulingStatus | None:
         """Compare the host ports with those in use."""
         if node.has_port_conflict(pod.host_ports):
-            return Status.unschedulable("node(s) didn't have free ports for the requested pod ports")
+            return SchedulingStatus.unschedulable(
+                "node(s) didn't have free ports for the requested pod ports"
+            )
         return None
 
 

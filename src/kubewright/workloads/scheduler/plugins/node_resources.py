@@ -14,7 +14,7 @@ from kubewright.workloads.scheduler.node_info import NodeInfo
 from kubewright.workloads.scheduler.plugin import MAX_NODE_SCORE, Plugin
 from kubewright.workloads.scheduler.pod_info import PodInfo
 from kubewright.workloads.scheduler.resources import CPU, MEMORY, Resources, is_extended, is_scalar
-from kubewright.workloads.scheduler.status import SKIP, Code, Status
+from kubewright.workloads.scheduler.status import SKIP, Code, SchedulingStatus
 
 Strategy = Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]
 _DEFAULT_RESOURCES: Mapping[str, int] = {CPU: 1, MEMORY: 1}
@@ -80,7 +80,7 @@ class NodeResourcesFit(Plugin):
         wanted = ("pods", *_names(pod.requests))
         return Hint.QUEUE if any(after.get(each) > before.get(each) for each in wanted) else Hint.SKIP
 
-    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> SchedulingStatus | None:
         """Reject nodes without enough free resources; unresolvable if an empty node is too small."""
         request, free, used = pod.requests, node.allocatable, node.requested
         if (
@@ -96,7 +96,7 @@ class NodeResourcesFit(Plugin):
             return None
         unresolvable = any(is_unresolvable for _, is_unresolvable in reasons)
         code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else Code.UNSCHEDULABLE
-        return Status(code, *(reason for reason, _ in reasons))
+        return SchedulingStatus(code, *(reason for reason, _ in reasons))
 
     def _reasons(self, pod: PodInfo, node: NodeInfo) -> list[tuple[str, bool]]:
         """Return what is insufficient, and whether the whole node is too small."""
@@ -156,7 +156,9 @@ class NodeResourcesBalancedAllocation(Plugin):
         """No pod is rejected."""
         return ()
 
-    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> SchedulingStatus | None:
         """Skip pods that request none of the resources, which would all be placed on the same node."""
         return None if any(pod.requests.get(name) for name in self._resources) else SKIP
 

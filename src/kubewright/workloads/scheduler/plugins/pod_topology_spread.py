@@ -37,7 +37,7 @@ from kubewright.workloads.scheduler.node_info import ZONE_LABEL, NodeInfo
 from kubewright.workloads.scheduler.node_selectors import RequiredNodeAffinity, tolerates_all
 from kubewright.workloads.scheduler.plugin import MAX_NODE_SCORE, Plugin
 from kubewright.workloads.scheduler.pod_info import LabelGroup, PodInfo
-from kubewright.workloads.scheduler.status import SKIP, Status
+from kubewright.workloads.scheduler.status import SKIP, SchedulingStatus
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 SYSTEM_DEFAULTS = (
@@ -161,7 +161,9 @@ class PodTopologySpread(Plugin):
 
     # Filter
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> SchedulingStatus | None:
         """Count matching pods per domain; skip pods without constraints."""
         constraints = self._constraints(pod, "DoNotSchedule")
         if not constraints:
@@ -200,21 +202,23 @@ class PodTopologySpread(Plugin):
             ):
                 found.add(index, node.labels[constraint.key], number)
 
-    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> SchedulingStatus | None:
         """Reject nodes in domains that already have too many matching pods."""
         found = state.read(_FilterState)
         for index, constraint in enumerate(found.constraints):
             domain = node.labels.get(constraint.key)
             if domain is None:
-                return Status.unresolvable(f"{NOT_MATCH} (missing required label)")
+                return SchedulingStatus.unresolvable(f"{NOT_MATCH} (missing required label)")
             number = found.counts[index].get(domain, 0) + found.self_matches[index]
             if number - found.minimum(index) > constraint.max_skew:
-                return Status.unschedulable(NOT_MATCH)
+                return SchedulingStatus.unschedulable(NOT_MATCH)
         return None
 
     # Score
 
-    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> SchedulingStatus | None:
         """Count matching pods per domain of the nodes that fit."""
         constraints = self._constraints(pod, "ScheduleAnyway")
         if not constraints:

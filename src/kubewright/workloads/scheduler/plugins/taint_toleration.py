@@ -11,7 +11,7 @@ from kubewright.workloads.scheduler.node_info import NodeInfo
 from kubewright.workloads.scheduler.node_selectors import find_untolerated, scheduling_taints, tolerates
 from kubewright.workloads.scheduler.plugin import Plugin, normalize_by_maximum
 from kubewright.workloads.scheduler.pod_info import PodInfo
-from kubewright.workloads.scheduler.status import SKIP, Status
+from kubewright.workloads.scheduler.status import SKIP, SchedulingStatus
 
 
 class _Tolerations(tuple[Toleration, ...]):
@@ -39,13 +39,15 @@ class TaintToleration(Plugin):
     def _after_pod_change(self, pod: PodInfo, old: Pod | None, new: Pod | None) -> Hint:
         return Hint.QUEUE if new is not None and new.metadata.uid == pod.uid else Hint.SKIP
 
-    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> SchedulingStatus | None:
         """Reject a node with a taint that is not tolerated."""
         if not node.taints or find_untolerated(_tolerations(pod), node.taints) is None:
             return None
-        return Status.unresolvable("node(s) had untolerated taint(s)")
+        return SchedulingStatus.unresolvable("node(s) had untolerated taint(s)")
 
-    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> SchedulingStatus | None:
         """Skip if no node has PreferNoSchedule taints: all scores would be the same."""
         if not any(node.preferred_taints for node in nodes):
             return SKIP

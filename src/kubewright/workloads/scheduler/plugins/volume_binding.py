@@ -22,7 +22,7 @@ from kubewright.workloads.scheduler.node_selectors import compile_selector
 from kubewright.workloads.scheduler.plugin import Plugin
 from kubewright.workloads.scheduler.pod_info import PodInfo
 from kubewright.workloads.scheduler.resources import amounts_of
-from kubewright.workloads.scheduler.status import SKIP, Code, Status
+from kubewright.workloads.scheduler.status import SKIP, Code, SchedulingStatus
 
 from .volumes import claim_not_found
 
@@ -82,7 +82,9 @@ class VolumeBinding(Plugin):
             return Hint.SKIP
         return Hint.QUEUE if new.metadata.name in pod.claim_names else Hint.SKIP
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> SchedulingStatus | None:
         """Reject pods with missing, lost or unbound immediate claims; skip pods without claims."""
         if not pod.claim_names:
             return SKIP
@@ -99,18 +101,18 @@ class VolumeBinding(Plugin):
             claim = self.handle.lister.get(PersistentVolumeClaim, name, namespace=pod.namespace)
             if claim is None:
                 if name in ephemeral:
-                    return Status.unresolvable(
+                    return SchedulingStatus.unresolvable(
                         "waiting for ephemeral volume controller to create the "
                         f'persistentvolumeclaim "{name}"'
                     )
                 return claim_not_found(name)
             volume_name = (claim.spec.volume_name if claim.spec else None) or ""
             if claim.status is not None and claim.status.phase == "Lost":
-                return Status.unresolvable(
+                return SchedulingStatus.unresolvable(
                     f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume_name}"'
                 )
             if claim.metadata.deletion_timestamp is not None:
-                return Status.unresolvable(f'persistentvolumeclaim "{name}" is being deleted')
+                return SchedulingStatus.unresolvable(f'persistentvolumeclaim "{name}" is being deleted')
             if _is_bound(claim):
                 bound.append(claim)
             elif self._waits_for_pod(claim) and not volume_name:
@@ -118,7 +120,7 @@ class VolumeBinding(Plugin):
             else:
                 waits_for_immediate = True
         if waits_for_immediate:
-            return Status.unresolvable("pod has unbound immediate PersistentVolumeClaims")
+            return SchedulingStatus.unresolvable("pod has unbound immediate PersistentVolumeClaims")
         state.write(_Volumes, _Volumes(bound, unbound))
         return None
 
@@ -130,7 +132,7 @@ class VolumeBinding(Plugin):
         found = self._storage_class(claim)
         return found is not None and found.volume_binding_mode == "WaitForFirstConsumer"
 
-    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> SchedulingStatus | None:
         """Check the node affinity of bound volumes, and find volumes for unbound claims."""
         volumes = state.read(_Volumes)
         reasons = []
@@ -150,7 +152,7 @@ class VolumeBinding(Plugin):
         if missing:
             reasons.append(VOLUME_MISSING)
         if reasons or decision is None:
-            return Status.unresolvable(*reasons)
+            return SchedulingStatus.unresolvable(*reasons)
         volumes.decisions[node.name] = decision
         return None
 
@@ -204,7 +206,7 @@ class VolumeBinding(Plugin):
             for term in topologies
         )
 
-    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> SchedulingStatus | None:
         """Keep other pods from taking the same volumes."""
         volumes = state.get(_Volumes)
         decision = volumes.decisions.get(node_name) if volumes else None
@@ -217,7 +219,7 @@ class VolumeBinding(Plugin):
         for name in [name for name, uid in self._reserved.items() if uid == pod.uid]:
             del self._reserved[name]
 
-    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> SchedulingStatus | None:
         """Write the decisions and wait until the claims are bound."""
         volumes = state.get(_Volumes)
         decision = volumes.decisions.get(node_name) if volumes else None
@@ -260,9 +262,9 @@ class VolumeBinding(Plugin):
             lambda: self._are_bound(claims) or bool(self._failed(selected, node_name)),
             timeout=self._bind_timeout,
         ):
-            return Status(Code.ERROR, "binding volumes: context deadline exceeded")
+            return SchedulingStatus(Code.ERROR, "binding volumes: context deadline exceeded")
         if failed := self._failed(selected, node_name):
-            return Status(Code.ERROR, f'binding volumes: provisioning failed for PVC "{failed}"')
+            return SchedulingStatus(Code.ERROR, f'binding volumes: provisioning failed for PVC "{failed}"')
         self.unreserve(state, pod, node_name)
         return None
 

@@ -12,7 +12,7 @@ from kubewright.workloads.scheduler.cycle_state import CycleState
 from kubewright.workloads.scheduler.node_info import REGION_LABEL, ZONE_LABEL, NodeInfo
 from kubewright.workloads.scheduler.plugin import Plugin
 from kubewright.workloads.scheduler.pod_info import PodInfo, claim_names
-from kubewright.workloads.scheduler.status import SKIP, Status
+from kubewright.workloads.scheduler.status import SKIP, SchedulingStatus
 
 _BETA_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": ZONE_LABEL,
@@ -22,9 +22,9 @@ _TOPOLOGY_LABELS = (ZONE_LABEL, REGION_LABEL, *_BETA_LABELS)
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 
 
-def claim_not_found(name: str) -> Status:
+def claim_not_found(name: str) -> SchedulingStatus:
     """The pod uses a PersistentVolumeClaim that does not exist."""
-    return Status.unresolvable(f'persistentvolumeclaim "{name}" not found')
+    return SchedulingStatus.unresolvable(f'persistentvolumeclaim "{name}" not found')
 
 
 @dataclass(slots=True)
@@ -51,7 +51,9 @@ class VolumeRestrictions(Plugin):
             ClusterEvent("PersistentVolumeClaim", Action.ADD | Action.UPDATE, _own_claim),
         )
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> SchedulingStatus | None:
         """Skip pods without such volumes."""
         spec = pod.pod.spec
         volumes = (spec.volumes if spec else None) or ()
@@ -87,16 +89,16 @@ class VolumeRestrictions(Plugin):
             if f"{other.namespace}/{name}" in found.keys:
                 found.conflicts += number
 
-    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> SchedulingStatus | None:
         """Compare disks and claims with those in use."""
         spec = pod.pod.spec
         for volume in (spec.volumes if spec else None) or ():
             if _is_exclusive_disk(volume) and any(
                 _conflicts(volume, other.pod) for other in node.pods.values()
             ):
-                return Status.unschedulable("node(s) had no available disk")
+                return SchedulingStatus.unschedulable("node(s) had no available disk")
         if state.read(_ExclusiveClaims).conflicts > 0:
-            return Status.unschedulable(
+            return SchedulingStatus.unschedulable(
                 "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
                 "already in-use by another pod"
             )
@@ -162,7 +164,9 @@ class VolumeZone(Plugin):
             ClusterEvent("PersistentVolume", Action.ADD | Action.UPDATE),
         )
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> SchedulingStatus | None:
         """Collect the zones of the bound volumes; skip pods without any."""
         if not pod.claim_names:
             return SKIP
@@ -177,16 +181,20 @@ class VolumeZone(Plugin):
             if not volume_name:
                 class_name = (spec.storage_class_name if spec else None) or ""
                 if not class_name:
-                    return Status.unresolvable("PersistentVolumeClaim had no pv name and storageClass name")
+                    return SchedulingStatus.unresolvable(
+                        "PersistentVolumeClaim had no pv name and storageClass name"
+                    )
                 storage_class = lister.get(StorageClass, class_name)
                 if storage_class is None:
-                    return Status.unresolvable(f'storageclass.storage.k8s.io "{class_name}" not found')
+                    return SchedulingStatus.unresolvable(
+                        f'storageclass.storage.k8s.io "{class_name}" not found'
+                    )
                 if storage_class.volume_binding_mode == "WaitForFirstConsumer":
                     continue
-                return Status.unresolvable("PersistentVolume had no name")
+                return SchedulingStatus.unresolvable("PersistentVolume had no name")
             volume = lister.get(PersistentVolume, volume_name)
             if volume is None:
-                return Status.unresolvable(f'persistentvolume "{volume_name}" not found')
+                return SchedulingStatus.unresolvable(f'persistentvolume "{volume_name}" not found')
             for key in _TOPOLOGY_LABELS:
                 value = (volume.metadata.labels or {}).get(key)
                 if value is not None:
@@ -196,7 +204,7 @@ class VolumeZone(Plugin):
         state.write(_Zones, zones)
         return None
 
-    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> SchedulingStatus | None:
         """Compare zones; a node without topology labels is accepted."""
         labels = node.labels
         if not any(key in labels for key in _TOPOLOGY_LABELS):
@@ -204,7 +212,7 @@ class VolumeZone(Plugin):
         for key, values in state.read(_Zones):
             value = labels.get(key, labels.get(_BETA_LABELS.get(key, key)))
             if value not in values:
-                return Status.unresolvable("node(s) had no available volume zone")
+                return SchedulingStatus.unresolvable("node(s) had no available volume zone")
         return None
 
 
@@ -224,11 +232,13 @@ class NodeVolumeLimits(Plugin):
     def _after_pod_deletion(self, pod: PodInfo, old: Pod | None, new: Pod | None) -> Hint:
         return Hint.SKIP if old is not None and not claim_names(old) else Hint.QUEUE
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> SchedulingStatus | None:
         """Skip pods without claims."""
         return None if pod.claim_names else SKIP
 
-    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> SchedulingStatus | None:
         """Count the volumes per driver, including those of the pod."""
         csi_node = self.handle.lister.get(CSINode, node.name)
         drivers = (csi_node.spec.drivers if csi_node and csi_node.spec else None) or ()
@@ -248,7 +258,7 @@ class NodeVolumeLimits(Plugin):
                 counts[driver] = counts.get(driver, 0) + 1
         new_drivers = {self._driver(key) for key in wanted}
         if any(counts[name] > limits[name] for name in counts if name in new_drivers):
-            return Status.unschedulable("node(s) exceed max volume count")
+            return SchedulingStatus.unschedulable("node(s) exceed max volume count")
         return None
 
     def _driver(self, key: str) -> str:
