@@ -33,6 +33,13 @@ class Histogram:
         copy._sum = self._sum + value * times
         return copy
 
+    def merged(self, other: Histogram) -> Histogram:
+        """Return the sum of two histograms with the same bounds."""
+        copy = Histogram(self._bounds)
+        copy._counts = [mine + theirs for mine, theirs in zip(self._counts, other._counts, strict=True)]
+        copy._sum = self._sum + other._sum
+        return copy
+
     @property
     def count(self) -> int:
         """Number of observed values."""

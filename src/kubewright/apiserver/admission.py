@@ -11,7 +11,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
 
@@ -20,9 +21,11 @@ from .http.messages import WarningRecorder
 if TYPE_CHECKING:
     from .authentication.user import User
     from .http.messages import HTTPRequest
+    from .metrics.admission import AdmissionMetrics, AdmissionStep
     from .objects import Object
     from .resource import Resource, Version
 
+_T = TypeVar("_T")
 AdmissionOperation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 _SELECTIONS: Final = 1024
 """Operations on resources whose plug-ins are remembered."""
@@ -136,6 +139,8 @@ class AdmissionChain:
 
     def __init__(self, plugins: Iterable[AdmissionPlugin] = ()) -> None:
         self.plugins: list[AdmissionPlugin] = []
+        self.metrics: AdmissionMetrics | None = None
+        """Counts the calls."""
         self._select: Callable[..., _Selection] = self._selection
         for plugin in plugins:
             self.add(plugin)
@@ -188,32 +193,69 @@ class AdmissionChain:
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
         """Run the mutating plug-ins; return whether the object was changed."""
+        started, rejected = perf_counter(), True
+        try:
+            changed = await self._mutate(request)
+            rejected = False
+            return changed
+        finally:
+            if self.metrics is not None:
+                elapsed = perf_counter() - started
+                self.metrics.observe_step(request.operation, "admit", elapsed, rejected=rejected)
+
+    async def _mutate(self, request: AdmissionAttributes) -> bool:
         ran: list[tuple[AdmissionPlugin, int]] = []
         changes = 0
         for plugin in self._selected(request).mutating:
             if plugin.handles(request):
-                changed = await plugin.mutate(request)
+                changed = await self._timed(plugin, request, "admit", plugin.mutate(request))
                 changes += bool(changed)
                 ran.append((plugin, changes))
         for plugin, seen in ran:
             if plugin.reinvoke and (seen < changes or plugin.wants_reinvocation(request)):
                 request.reinvocation = True
-                changes += bool(await plugin.mutate(request))
+                changes += bool(await self._timed(plugin, request, "admit", plugin.mutate(request)))
         return changes > 0
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Run the validating plug-ins concurrently; the first error, in order, is raised."""
+        started, rejected = perf_counter(), True
+        try:
+            await self._validate(request)
+            rejected = False
+        finally:
+            if self.metrics is not None:
+                elapsed = perf_counter() - started
+                self.metrics.observe_step(request.operation, "validate", elapsed, rejected=rejected)
+
+    async def _validate(self, request: AdmissionAttributes) -> None:
         selected = self._selected(request)
         wanted = [plugin for plugin in selected.validating if plugin.handles(request)]
         if len(wanted) == 1:
-            await wanted[0].validate(request)
+            await self._timed(wanted[0], request, "validate", wanted[0].validate(request))
         elif wanted:
             results = await asyncio.gather(
-                *(plugin.validate(request) for plugin in wanted), return_exceptions=True
+                *(self._timed(each, request, "validate", each.validate(request)) for each in wanted),
+                return_exceptions=True,
             )
             for result in results:
                 if isinstance(result, BaseException):
                     raise result
         for plugin in selected.final:
             if plugin.handles(request):
-                await plugin.validate(request)
+                await self._timed(plugin, request, "validate", plugin.validate(request))
+
+    async def _timed(
+        self, plugin: AdmissionPlugin, request: AdmissionAttributes, step: AdmissionStep, call: Awaitable[_T]
+    ) -> _T:
+        """Await a call of a plug-in, and count it."""
+        if self.metrics is None:
+            return await call
+        started, rejected = perf_counter(), True
+        try:
+            result = await call
+            rejected = False
+            return result
+        finally:
+            elapsed = perf_counter() - started
+            self.metrics.observe_plugin(plugin.name, request.operation, step, elapsed, rejected=rejected)

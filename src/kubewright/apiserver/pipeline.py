@@ -98,7 +98,7 @@ class RequestPipeline:
         if request.method == "HEAD":
             response.body = b""
         elapsed = server.clock() - started
-        server.metrics.observe(info, response, elapsed)
+        server.metrics.observe(info, response, elapsed, request.query.get("dryRun") or "")
         if elapsed > server.slow_request or (server.log_sample and server.rng.random() < server.log_sample):
             self._log(request, response, elapsed)
         return response

@@ -120,7 +120,8 @@ class APIServer:
         """Protobuf codec of DeleteOptions, if clients can send them."""
         self.flags: dict[str, str] = {}
         """Flags of the command line, for `/flagz`."""
-        self.metrics = ServerMetrics()
+        self.metrics = ServerMetrics(self.version.to_dict())
+        self.admission.metrics = self.metrics.admission
         self.health = HealthChecks()
         self.discovery = Discovery(self)
         self.openapi = OpenAPIService(self)

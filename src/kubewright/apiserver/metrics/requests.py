@@ -6,16 +6,18 @@ A request is counted in plain numbers; samples are formatted when `/metrics` is 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Gauge
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from kubewright.histogram import Histogram
 
+from .admission import AdmissionMetrics
 from .storage import BUCKETS, StorageMetrics
 
 if TYPE_CHECKING:
@@ -38,9 +40,24 @@ _VERBS = {
 
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT"))
 """Other methods share one label: clients can send any."""
-_LABELS = ("verb", "group", "version", "resource", "subresource", "scope")
-_COUNTED_LABELS = ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "code")
+_LABELS = ("verb", "group", "version", "resource", "subresource", "scope", "component")
+_TIMED_LABELS = ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component")
+_COUNTED_LABELS = (*_TIMED_LABELS, "code")
+_COMPONENT = "apiserver"
+_DEPRECATED_LABELS = ("group", "version", "resource", "subresource", "removed_release")
+_BUILD_LABELS = {
+    "major": "major",
+    "minor": "minor",
+    "git_version": "gitVersion",
+    "git_commit": "gitCommit",
+    "git_tree_state": "gitTreeState",
+    "build_date": "buildDate",
+    "go_version": "goVersion",
+    "compiler": "compiler",
+    "platform": "platform",
+}
 _MAX_SERIES = 5000
+_REMOVED = re.compile(r"unavailable in v(\d+\.\d+)")
 
 
 class _Series:
@@ -61,14 +78,18 @@ class RequestMetrics(Collector):
         self._series: dict[tuple[str, ...], _Series] = {}
         self._by_request: dict[tuple[Any, ...], _Series] = {}
         """The series of requests that were seen before."""
+        self._deprecated: set[tuple[str, str, str, str, str]] = set()
         self.is_served: Callable[[RequestInfo], bool] = lambda info: False
         """Whether the path of a request is served. Other requests share one set of labels, so that clients
         cannot create series without limit."""
 
-    def observe(self, info: RequestInfo, response: HTTPResponse, elapsed: float) -> None:
-        """Count a finished request, or a started stream."""
+    def observe(self, info: RequestInfo, response: HTTPResponse, elapsed: float, dry_run: str = "") -> None:
+        """Count a finished request, or a started stream; `dry_run` is the value of the query parameter."""
         status = response.status
+        if dry_run not in ("", "All"):
+            dry_run = "invalid"
         key = (
+            dry_run,
             info.verb,
             info.group,
             info.version,
@@ -79,7 +100,7 @@ class RequestMetrics(Collector):
         )
         series = self._by_request.get(key)
         if series is None:
-            series = self._find(info, status)
+            series = self._find(info, status, dry_run)
             if status < 400 or self.is_served(info):
                 if len(self._by_request) > _MAX_SERIES:
                     self._by_request.clear()
@@ -89,21 +110,28 @@ class RequestMetrics(Collector):
             series.durations.observe(elapsed)
             series.sizes.observe(response.length)
 
-    def _find(self, info: RequestInfo, status: int) -> _Series:
+    def _find(self, info: RequestInfo, status: int, dry_run: str) -> _Series:
         method = info.verb.upper()
         verb = _VERBS.get(info.verb) or (method if method in _METHODS else "OTHER")
-        labels = (verb, info.group, info.version, info.resource, info.subresource, info.scope)
+        labels = (verb, dry_run, info.group, info.version, info.resource, info.subresource, info.scope)
         if status >= 400 and not self.is_served(info):
-            labels = (verb, "", "", "", "", "")
+            labels = (verb, "", "", "", "", "", "")
         elif not info.resource:
-            labels = (verb, "", "", "", info.path, "")
+            labels = (verb, "", "", "", "", info.path, "")
         return self._series.setdefault(labels, _Series())
+
+    def count_deprecated(self, info: RequestInfo, warning: str) -> None:
+        """Record the request of a deprecated API; the warning may name the release that removes it."""
+        removed = _REMOVED.search(warning)
+        release = removed[1] if removed is not None else ""
+        self._deprecated.add((info.group, info.version, info.resource, info.subresource, release))
 
     def forget(self, group: str, resource: str) -> None:
         """Remove the series of a resource that is no longer served."""
-        for labels in [each for each in self._series if (each[1], each[3]) == (group, resource)]:
+        self._deprecated = {each for each in self._deprecated if (each[0], each[2]) != (group, resource)}
+        for labels in [each for each in self._series if (each[2], each[4]) == (group, resource)]:
             del self._series[labels]
-        for key in [each for each in self._by_request if (each[1], each[3]) == (group, resource)]:
+        for key in [each for each in self._by_request if (each[2], each[4]) == (group, resource)]:
             del self._by_request[key]
 
     def collect(self) -> Iterator[Metric]:
@@ -117,20 +145,32 @@ class RequestMetrics(Collector):
         durations = HistogramMetricFamily(
             "apiserver_request_duration_seconds",
             "Response latency in seconds for each verb, group, version, resource, subresource and scope.",
-            labels=_LABELS,
+            labels=_TIMED_LABELS,
         )
         sizes = HistogramMetricFamily(
             "apiserver_response_sizes",
             "Response size in bytes for each group, version, verb, resource, subresource and scope.",
             labels=_LABELS,
         )
+        merged: dict[tuple[str, ...], Histogram] = {}
         for labels, series in list(self._series.items()):
             for code, count in list(series.codes.items()):
-                requests.add_metric((labels[0], "", *labels[1:], str(code)), count)
+                requests.add_metric((*labels, _COMPONENT, str(code)), count)
             if series.durations.count:
-                durations.add_metric(labels, *series.durations.collect())
-                sizes.add_metric(labels, *series.sizes.collect())
-        yield from (requests, durations, sizes)
+                durations.add_metric((*labels, _COMPONENT), *series.durations.collect())
+            if series.durations.count:
+                key = (labels[0], *labels[2:], _COMPONENT)
+                merged[key] = merged[key].merged(series.sizes) if key in merged else series.sizes
+        for key, found in merged.items():
+            sizes.add_metric(key, *found.collect())
+        deprecated = GaugeMetricFamily(
+            "apiserver_requested_deprecated_apis",
+            "Deprecated APIs that were requested, with the release that removes them.",
+            labels=_DEPRECATED_LABELS,
+        )
+        for each in sorted(self._deprecated):
+            deprecated.add_metric(each, 1)
+        yield from (requests, durations, sizes, deprecated)
 
 
 class ServerMetrics:
@@ -138,7 +178,8 @@ class ServerMetrics:
 
     content_type = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 
-    def __init__(self) -> None:
+    def __init__(self, build: Mapping[str, str] | None = None) -> None:
+        """`build` is the document at `/version`."""
         self.registry = CollectorRegistry()
         self.requests = RequestMetrics()
         self.registry.register(self.requests)
@@ -156,6 +197,16 @@ class ServerMetrics:
             _LABELS,
             registry=self.registry,
         )
+        if build is not None:
+            information = Gauge(
+                "kubernetes_build_info",
+                "The version of Kubernetes whose API is served, with the constant value 1.",
+                tuple(_BUILD_LABELS),
+                registry=self.registry,
+            )
+            information.labels(*(build[key] for key in _BUILD_LABELS.values())).set(1)
+        self.admission = AdmissionMetrics()
+        self.registry.register(self.admission)
         self.storage = StorageMetrics()
         self.registry.register(self.storage)
 
@@ -163,11 +214,11 @@ class ServerMetrics:
         """Remove the series of a resource that is no longer served."""
         self.requests.forget(group, resource)
         with contextlib.suppress(KeyError):
-            self.long_running.remove("WATCH", group, "", resource, "", "")
+            self.long_running.remove("WATCH", group, "", resource, "", "", _COMPONENT)
 
     def watch_counter(self, resource: Resource) -> Callable[[int], object]:
         """Return a function that changes the number of active watches."""
-        gauge = self.long_running.labels("WATCH", resource.group, "", resource.plural, "", "")
+        gauge = self.long_running.labels("WATCH", resource.group, "", resource.plural, "", "", _COMPONENT)
         return gauge.inc
 
     def render(self) -> bytes:

@@ -99,6 +99,7 @@ class ResourceEndpoint:
     async def _handle_deprecated(self, request: HTTPRequest, info: RequestInfo) -> HTTPResponse:
         """Serve a request with a deprecation warning, unless no handler accepts it."""
         request.warn(self._deprecation)
+        self._scope.server.metrics.requests.count_deprecated(info, self._deprecation)
         if request.audit is not None:
             request.audit.annotations["k8s.io/deprecated"] = "true"
         try:

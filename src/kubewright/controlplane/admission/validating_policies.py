@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from time import perf_counter
 from typing import Any, NamedTuple
 
 from kubewright import cel
@@ -82,9 +83,17 @@ class ValidatingPolicies(Policies[CompiledValidatingPolicy]):
         for invocation in invocations:
             span = self.start_span(request, invocation) if self.sinks else None
             before = len(denials)
+            started = perf_counter()
             found = await self._evaluate(request, invocation)
+            elapsed = perf_counter() - started
             for denial, always in found:
-                self._act(request, invocation, denial, audited, denials, always)
+                for action in self._act(request, invocation, denial, audited, denials, always):
+                    self.server.metrics.admission.observe_policy(
+                        invocation.policy.name,
+                        invocation.binding["metadata"]["name"],
+                        action.lower(),
+                        elapsed,
+                    )
             if span is not None:
                 message = "; ".join(denial.message for denial, _ in found)
                 self.end_span(span, message, allowed=len(denials) == before)
@@ -103,7 +112,8 @@ class ValidatingPolicies(Policies[CompiledValidatingPolicy]):
         audited: list[Object],
         denials: list[APIError],
         always: bool,
-    ) -> None:
+    ) -> list[str]:
+        """Apply the actions of a binding to a denial; return them."""
         policy, binding = invocation.policy.name, invocation.binding
         actions = ["Deny"] if always else binding["spec"].get("validationActions") or []
         for action in actions:
@@ -124,6 +134,7 @@ class ValidatingPolicies(Policies[CompiledValidatingPolicy]):
                         "validationActions": actions,
                     }
                 )
+        return list(actions)
 
     async def _evaluate(
         self, request: AdmissionAttributes, invocation: Invocation[CompiledValidatingPolicy]

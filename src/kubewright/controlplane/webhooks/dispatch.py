@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from kubewright import cel
@@ -165,6 +166,33 @@ class _Webhooks(AdmissionPlugin):
         return hook.namespaces.matches(namespace["metadata"].get("labels"))
 
     async def _ask(
+        self,
+        hook: Hook,
+        request: AdmissionAttributes,
+        form: Match,
+        obj: Object | None,
+        old: Object | None,
+        mutating: bool,
+    ) -> WebhookResponse:
+        """Call a webhook, and count the call; raise `CallError`."""
+        started, rejected = perf_counter(), True
+        try:
+            response = await self._call(hook, request, form, obj, old, mutating)
+            rejected = False
+            return response
+        except CallError:
+            rejected = not hook.ignores_failure
+            raise
+        finally:
+            self._server.metrics.admission.observe_webhook(
+                hook.name,
+                request.operation,
+                "admit" if mutating else "validating",
+                perf_counter() - started,
+                rejected=rejected,
+            )
+
+    async def _call(
         self,
         hook: Hook,
         request: AdmissionAttributes,

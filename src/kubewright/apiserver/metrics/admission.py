@@ -1,0 +1,120 @@
+"""Durations of admission, under the names of kube-apiserver: of steps, plug-ins, webhooks and policies.
+
+A step is one pass over all plug-ins: `admit` for the mutating, `validate` for the validating ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from kubewright.histogram import Histogram
+
+AdmissionStep = Literal["admit", "validate", "validating"]
+"""`validating` is the type of validating webhooks."""
+
+_PLUGIN_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
+_WEBHOOK_BUCKETS: Final = (*_PLUGIN_BUCKETS, 10.0, 25.0)
+_POLICY_BUCKETS: Final = (0.0000005, 0.001, 0.01, 0.1, 1.0)
+_MAX_SERIES: Final = 2000
+"""Series of one metric. The first ones are removed: names of webhooks and policies are those of users."""
+
+
+class HistogramFamily:
+    """Histograms of one metric by the values of its labels."""
+
+    def __init__(self, name: str, about: str, labels: Sequence[str], buckets: Sequence[float]) -> None:
+        self.name, self.about, self.labels = name, about, tuple(labels)
+        self._buckets = tuple(buckets)
+        self._series: dict[tuple[str, ...], Histogram] = {}
+
+    def observe(self, labels: tuple[str, ...], value: float) -> None:
+        """Count a value."""
+        series = self._series.get(labels)
+        if series is None:
+            if len(self._series) >= _MAX_SERIES:
+                del self._series[next(iter(self._series))]
+            series = self._series[labels] = Histogram(self._buckets)
+        series.observe(value)
+
+    def collect(self) -> Iterator[tuple[tuple[str, ...], Histogram]]:
+        """Return the series."""
+        yield from list(self._series.items())
+
+    def metric(self) -> Metric:
+        """Return the samples."""
+        family = HistogramMetricFamily(self.name, self.about, labels=self.labels)
+        for labels, series in self.collect():
+            family.add_metric(labels, *series.collect())
+        return family
+
+
+class AdmissionMetrics(Collector):
+    """Metrics of the admission chain of one server."""
+
+    def __init__(self) -> None:
+        prefix = "apiserver_admission_"
+        labels = ("name", "operation", "rejected", "type")
+        self._plugins = HistogramFamily(
+            f"{prefix}controller_admission_duration_seconds",
+            "Seconds that admission plug-ins took, by plug-in and operation.",
+            labels,
+            _PLUGIN_BUCKETS,
+        )
+        self._steps = HistogramFamily(
+            f"{prefix}step_admission_duration_seconds",
+            "Seconds that all plug-ins of a step took, by operation.",
+            labels[1:],
+            _PLUGIN_BUCKETS,
+        )
+        self._webhooks = HistogramFamily(
+            f"{prefix}webhook_admission_duration_seconds",
+            "Seconds that calls of admission webhooks took, by webhook and operation.",
+            labels,
+            _WEBHOOK_BUCKETS,
+        )
+        self._policies = HistogramFamily(
+            "apiserver_validating_admission_policy_check_duration_seconds",
+            "Seconds that the evaluation of policies took that had an effect, by policy and binding.",
+            ("enforcement_action", "error_type", "policy", "policy_binding"),
+            _POLICY_BUCKETS,
+        )
+
+    def observe_plugin(
+        self, name: str, operation: str, step: AdmissionStep, seconds: float, *, rejected: bool
+    ) -> None:
+        """Count a call of a plug-in."""
+        self._plugins.observe((name, operation, "true" if rejected else "false", step), seconds)
+
+    def observe_step(self, operation: str, step: AdmissionStep, seconds: float, *, rejected: bool) -> None:
+        """Count a pass over the plug-ins."""
+        self._steps.observe((operation, "true" if rejected else "false", step), seconds)
+
+    def observe_webhook(
+        self, name: str, operation: str, step: AdmissionStep, seconds: float, *, rejected: bool
+    ) -> None:
+        """Count a call of a webhook."""
+        self._webhooks.observe((name, operation, "true" if rejected else "false", step), seconds)
+
+    def observe_policy(self, policy: str, binding: str, action: str, seconds: float) -> None:
+        """Count an effect of a policy: `deny`, `audit` or `warn`."""
+        self._policies.observe((action, "no_error", policy, binding), seconds)
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the samples."""
+        for family in (self._plugins, self._steps, self._webhooks, self._policies):
+            yield family.metric()
+        total = CounterMetricFamily(
+            "apiserver_validating_admission_policy_check",
+            "Effects of policies, by policy and binding.",
+            labels=self._policies.labels,
+        )
+        for labels, series in self._policies.collect():
+            total.add_metric(labels, series.count)
+        yield total
+
+
+__all__ = ["AdmissionMetrics", "AdmissionStep", "HistogramFamily"]
