@@ -90,7 +90,8 @@ class ServingOptions:
     advertise_address: str = option(
         "",
         TEXT,
-        "IP address in the endpoints of the service kubernetes; by default that of --bind.",
+        "IP address in the endpoints of the service kubernetes; by default that of --bind, or the machine's "
+        "if that is any address.",
         SAME,
         is_rare=True,
     )

@@ -11,7 +11,6 @@ requests are passed to `plane.server.handle`.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import shutil
 import ssl
 import tempfile
@@ -51,7 +50,7 @@ from .plane_credentials import PlaneCredentials, SuppliedCredentials, load_plane
 from .plane_options import check_options, open_store, parse_port_range, parse_service_ranges
 from .readiness import Readiness
 from .resource_settings import add_metrics_api, set_event_ttl, set_node_ports
-from .serving_certificate import serving_hosts
+from .serving_certificate import advertised_address, serving_hosts
 from .webhooks import ServiceResolver, WebhookClient
 
 if TYPE_CHECKING:
@@ -242,7 +241,8 @@ class ControlPlane:
 
     async def _identify(self) -> None:
         """Load the credentials and authenticate requests with them."""
-        hosts = serving_hosts(self.bind, self.service_ranges, self.options.hosts)
+        advertised = advertised_address(self.bind, self.options.advertise_address)
+        hosts = serving_hosts(self.bind, self.service_ranges, self.options.hosts, advertised)
         self.credentials = await load_plane_credentials(self.storage, self._supplied, hosts)
         self.issuer = TokenIssuer(
             self.service_account_issuers[0],
@@ -363,18 +363,10 @@ class ControlPlane:
         self.server.discovery.addresses = lambda: [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
 
     async def _write_bootstrap(self) -> None:
-        host = (
-            "127.0.0.1" if self.front is None else self.front.url.rpartition(":")[0].removeprefix("https://")
-        )
-        address = self.options.advertise_address or host.strip("[]")
-        try:
-            ipaddress.ip_address(address)
-        except ValueError:
-            address = "127.0.0.1"
         await bootstrap(
             self.server,
             service_ranges=self.service_ranges,
-            address=address,
+            address=advertised_address(self.bind, self.options.advertise_address),
             port=self.port or 443,
             rbac=self.authorization.rules is not None,
         )

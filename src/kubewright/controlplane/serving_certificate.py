@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,11 +20,41 @@ SERVICE_NAMES = (
 )
 
 
-def serving_hosts(bind: str, service_ranges: Sequence[str], hosts: Sequence[str]) -> tuple[str, ...]:
-    """Return the names and addresses of the API server: local, of the service `kubernetes`, and `hosts`."""
+def advertised_address(bind: str, given: str = "") -> str:
+    """Return the IP address in the endpoints of the service `kubernetes`.
+
+    That is the given one, or the one to listen on. If that is any address of the machine, it is the one from
+    which the machine reaches others, as in kube-apiserver.
+    """
+    try:
+        address = ipaddress.ip_address((given or bind).strip("[]"))
+    except ValueError:
+        return "127.0.0.1"
+    if not address.is_unspecified:
+        return str(address)
+    return _outgoing_address(address.version) or ("127.0.0.1" if address.version == 4 else "::1")
+
+
+def _outgoing_address(version: int) -> str:
+    """Return the source address of packets to other networks; empty if there is no route to them."""
+    family, target = (socket.AF_INET, "192.0.2.1") if version == 4 else (socket.AF_INET6, "2001:db8::1")
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((target, 9))  # Chooses a route; nothing is sent.
+            return str(probe.getsockname()[0])
+        except OSError:
+            return ""
+
+
+def serving_hosts(
+    bind: str, service_ranges: Sequence[str], hosts: Sequence[str], advertised: str = ""
+) -> tuple[str, ...]:
+    """Return the names and addresses of the API server: local, advertised, of the service `kubernetes`, and
+    `hosts`."""
     first = (str(next(ipaddress.ip_network(each).hosts())) for each in service_ranges)
     local = {"0.0.0.0": (), "::": ()}.get(bind, (bind,))  # noqa: S104
-    return (*local, "localhost", "127.0.0.1", "::1", *first, *SERVICE_NAMES, *hosts)
+    names = (*local, advertised, "localhost", "127.0.0.1", "::1", *first, *SERVICE_NAMES, *hosts)
+    return tuple(dict.fromkeys(filter(None, names)))
 
 
 async def load_serving_certificate(
