@@ -112,6 +112,8 @@ class ControlPlane:
         self.is_worker = options.is_worker
         self.runs_controllers = options.controllers and not options.is_worker
         self.bind = options.bind
+        self.advertised_address = advertised_address(options.bind, options.advertise_address)
+        """IP address in the endpoints of the service `kubernetes`."""
         self.port = options.port
         self._supplied = SuppliedCredentials.read(options)
         self.service_ranges = parse_service_ranges(options.service_cluster_ip_range)
@@ -241,8 +243,7 @@ class ControlPlane:
 
     async def _identify(self) -> None:
         """Load the credentials and authenticate requests with them."""
-        advertised = advertised_address(self.bind, self.options.advertise_address)
-        hosts = serving_hosts(self.bind, self.service_ranges, self.options.hosts, advertised)
+        hosts = serving_hosts(self.bind, self.service_ranges, self.options.hosts, self.advertised_address)
         self.credentials = await load_plane_credentials(self.storage, self._supplied, hosts)
         self.issuer = TokenIssuer(
             self.service_account_issuers[0],
@@ -366,7 +367,7 @@ class ControlPlane:
         await bootstrap(
             self.server,
             service_ranges=self.service_ranges,
-            address=advertised_address(self.bind, self.options.advertise_address),
+            address=self.advertised_address,
             port=self.port or 443,
             rbac=self.authorization.rules is not None,
         )

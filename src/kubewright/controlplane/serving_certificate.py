@@ -24,11 +24,14 @@ def advertised_address(bind: str, given: str = "") -> str:
     """Return the IP address in the endpoints of the service `kubernetes`.
 
     That is the given one, or the one to listen on. If that is any address of the machine, it is the one from
-    which the machine reaches others, as in kube-apiserver.
+    which the machine reaches others, as in kube-apiserver. Raises `ValueError` for a given name.
     """
     try:
         address = ipaddress.ip_address((given or bind).strip("[]"))
     except ValueError:
+        if given:
+            text = f'--advertise-address "{given}" is not an IP address; names belong to --host'
+            raise ValueError(text) from None
         return "127.0.0.1"
     if not address.is_unspecified:
         return str(address)

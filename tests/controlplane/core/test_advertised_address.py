@@ -28,6 +28,11 @@ def test_an_address_that_is_known(bind: str, given: str, expected: str) -> None:
     assert expected in serving_hosts(bind, ["10.0.0.0/24"], (), expected)
 
 
+def test_a_name_is_rejected() -> None:
+    with pytest.raises(ValueError, match='--advertise-address "nonsense" is not an IP address'):
+        ControlPlane(port=None, advertise_address="nonsense")
+
+
 def test_any_address_is_that_of_the_machine() -> None:
     for bind in ("0.0.0.0", "::"):
         address = ipaddress.ip_address(advertised_address(bind))
