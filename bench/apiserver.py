@@ -17,12 +17,10 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from bench import Benchmark
 from bench._process import Process, Server, session, together
-from kubewright.api import CustomResource, Spec
-from kubewright.api import resource as declare
 
 GROUP = "bench.example.com"
 BASE = f"/apis/{GROUP}/v1/namespaces/default/widgets"
@@ -87,51 +85,15 @@ def widget(name: str, size: int) -> dict[str, Any]:
 
 
 ENTRIES = 5000
-ENTRY_PATH = f"/apis/{GROUP}/{{}}/namespaces/default/entries"
+ENTRIES_PATH = f"/apis/{GROUP}/{{}}/namespaces/default/entries"
 
 
-class EntrySpec(Spec):
-    """Spec of a kind with two versions, as Flunder of the sample API server of Kubernetes."""
-
-    reference: str = ""
-    reference_type: str = "Entry"
-
-
-class OldEntrySpec(Spec):
-    """Spec of the version that is not stored."""
-
-    ref: str = ""
-    ref_type: str = "Entry"
-
-
-@declare(group=GROUP, version="v2", hub=True)
-class Entry(CustomResource[EntrySpec, None]):
-    """An entry."""
-
-
-@declare(group=GROUP, version="v1", kind="Entry")
-class OldEntry(CustomResource[OldEntrySpec, None]):
-    """An entry in another shape."""
-
-    def convert_to(self, hub: type[Entry]) -> Entry:
-        """Convert to the stored version."""
-        spec = EntrySpec(reference=self.spec.ref, reference_type=self.spec.ref_type)
-        return hub(metadata=self.metadata, spec=spec)
-
-    @classmethod
-    def convert_from(cls, hub: Entry) -> Self:
-        """Convert from the stored version."""
-        spec = OldEntrySpec(ref=hub.spec.reference, ref_type=hub.spec.reference_type)
-        return cls(metadata=hub.metadata, spec=spec)
-
-
-def serve_forever(directory: str) -> None:
-    """The server's process."""
+def serve_forever(directory: str, kinds: str = "") -> None:
+    """The server's process; with the kinds `entries` also a kind with two versions."""
     import gc
 
     from kubewright.apiserver import APIServer, Resource, StatusSubresource, Version, serve
     from kubewright.apiserver.http.server import run
-    from kubewright.apiserver.typed import resource_of
     from kubewright.schema.structural import Node
     from kubewright.storage.memory import MemoryStorage
 
@@ -139,7 +101,10 @@ def serve_forever(directory: str) -> None:
         server = APIServer(MemoryStorage())
         version = Version(name="v1", schema=Node(SCHEMA), subresources={"status": StatusSubresource()})
         server.add(Resource(group=GROUP, kind="Widget", plural="widgets", versions=[version]))
-        server.add(resource_of(Entry, OldEntry))
+        if kinds == "entries":
+            from bench._entries import entries
+
+            server.add(entries())
         async with serve(server) as front:
             assert front.authority is not None
             client = front.authority.issue("bench", groups=("system:masters",))
@@ -156,10 +121,10 @@ def serve_forever(directory: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def running() -> AsyncIterator[Server]:
+async def running(*kinds: str) -> AsyncIterator[Server]:
     """A fresh server."""
     with tempfile.TemporaryDirectory() as directory:
-        process = Process([sys.executable, "-m", "bench.apiserver", directory])
+        process = Process([sys.executable, "-m", "bench.apiserver", directory, *kinds])
         try:
             port = Path(directory, "port")
             await process.written(port)
@@ -218,7 +183,7 @@ async def _costs() -> Costs:
 
 async def _converted_lists() -> tuple[float, float]:
     """List objects in the version that is not stored: for the first time, and without changes since."""
-    async with running() as server:
+    async with running("entries") as server:
 
         async def create_entry(number: int) -> None:
             body = {
@@ -227,14 +192,14 @@ async def _converted_lists() -> tuple[float, float]:
                 "metadata": {"name": f"entry-{number}"},
                 "spec": {"reference": f"entry-{number + 1}", "referenceType": "Entry"},
             }
-            await server.request("POST", ENTRY_PATH.format("v2"), body, status=201)
+            await server.request("POST", ENTRIES_PATH.format("v2"), body, status=201)
 
         await together(range(ENTRIES), create_entry)
         before = server.process.cpu()
-        await server.request("GET", ENTRY_PATH.format("v1"))
+        await server.request("GET", ENTRIES_PATH.format("v1"))
         first = server.process.cpu() - before
         for _ in range(5):
-            await server.request("GET", ENTRY_PATH.format("v1"))
+            await server.request("GET", ENTRIES_PATH.format("v1"))
         return first, (server.process.cpu() - before - first) / 5
 
 
@@ -312,4 +277,4 @@ def benchmarks() -> list[Benchmark]:
 
 
 if __name__ == "__main__":
-    serve_forever(sys.argv[1])
+    serve_forever(*sys.argv[1:])
