@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,8 +14,12 @@ from hypothesis import strategies as st
 from tests.apiserver.conftest import Talk, make_server, make_widget
 from tests.security.examples import examples
 
+from kubewright.api import ObjectMeta
+from kubewright.api.core.v1 import ConfigMap
 from kubewright.apiserver import SYSTEM, APIServer, HTTPRequest
 from kubewright.apiserver.stored_objects import decode_error
+from kubewright.cache import Cache
+from kubewright.controlplane import ControlPlane
 from kubewright.storage.memory import MemoryStorage
 
 BASE = "/apis/example.com/v1/namespaces/default/widgets"
@@ -213,3 +218,27 @@ def test_no_part_of_a_value_passes_for_it(cut: int, suffix: bytes, overwrite: bo
         assert decode_error(damaged, "Widget") is not None
     elif found.get("kind") == "Widget" and found["metadata"] == {"name": "b"} and "apiVersion" in found:
         assert decode_error(damaged, "Widget") is None
+
+
+async def test_a_cache_keeps_its_state_and_recovers() -> None:
+    """An informer of a client keeps what it has, and lists again after the object is repaired."""
+    async with ControlPlane(port=None, controllers=False) as plane:
+        client = plane.client()
+        for name in ("a", "b"):
+            await client.create(ConfigMap(metadata=ObjectMeta(name=name, namespace="default")))
+        async with Cache(client, resync=0, allow=(ConfigMap,)) as cache:
+            assert len([each async for each in cache.list(ConfigMap, namespace="default")]) >= 2
+            key = "/registry/configmaps/default/b"
+            # Twice: the first event ends a stream with initial events, the second one a plain watch.
+            for later in ("c", "d"):
+                item = await plane.storage.get(key)
+                assert item is not None
+                damaged = await plane.storage.update(key, item.value[:-1], expected=item.mod_revision)
+                await plane.informers.catch_up()
+                assert await cache.get(ConfigMap, "b", namespace="default") is not None
+                await plane.storage.update(key, item.value, expected=damaged)
+                await client.create(ConfigMap(metadata=ObjectMeta(name=later, namespace="default")))
+                async with asyncio.timeout(30):
+                    while await cache.get_or_none(ConfigMap, later, namespace="default") is None:
+                        await asyncio.sleep(0.05)
+                assert await cache.get(ConfigMap, "b", namespace="default") is not None

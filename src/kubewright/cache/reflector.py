@@ -38,6 +38,7 @@ from kubewright.api.errors import (
     MethodNotAllowed,
     NotAcceptable,
     NotFound,
+    StoreReadError,
     Timeout,
 )
 from kubewright.client.backoff import Backoff
@@ -174,8 +175,9 @@ class Reflector:
                 OSError,
             ) as error:
                 self._record_failure(error)
-                if isinstance(error, Timeout):
-                    # The server does not have this resource version: it was restored to an older state.
+                if isinstance(error, (Timeout, StoreReadError)):
+                    # The server does not have this resource version, because it was restored to an older
+                    # state; or a later event cannot be sent, also after its object is repaired or deleted.
                     self.resource_version = ""
                 delay = self._backoff.next_delay(self._now())
                 if isinstance(error, APIError) and error.retry_after is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kubewright.api.errors import APIError, Expired
 from kubewright.apiserver.encoding.representation import Representation
+from kubewright.apiserver.stored_objects import UndecodableObject, UndecodableObjects
 
 if TYPE_CHECKING:
     from kubewright.apiserver.objects import Object
@@ -101,9 +102,12 @@ class Watcher(AsyncIterator[bytes]):
             return
         if change.event.revision <= self.after or self._closed:
             return
-        if change.error is not None:
+        undecodable = change.error
+        if undecodable is not None:
             # Whether a selection includes the object is not known.
-            self.fail(change.error)
+            if isinstance(undecodable, UndecodableObject):
+                undecodable = UndecodableObjects(self.cache.resource, [undecodable])  # clients list again
+            self.fail(undecodable)
             return
         selection = self.selection
         if selection is not None and selection.converts:
