@@ -30,7 +30,7 @@ def _existing(text: str) -> Path:
     return Path(text)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ProcessOptions:
     """Process: what `kubewright up` does besides serving requests."""
 
@@ -56,7 +56,7 @@ class ProcessOptions:
     """The options as texts, for `/flagz`."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class UpOptions(ControlPlaneOptions, ShutdownOptions, ProcessOptions):
     """The options of `kubewright up`."""
 

@@ -1,6 +1,7 @@
 """The options of a control plane, one class for each concern.
 
 The first word of a class docstring is the heading in the help of `kubewright up` and in `docs/options.md`.
+Only `ControlPlaneOptions` is compared and printed, so only it has the methods, which cost time at the start.
 Functions that need the options of one concern take its class: a `ControlPlaneOptions` is an instance of each.
 """
 
@@ -73,7 +74,7 @@ def _audit(given: Mapping[str, Any]) -> AuditOptions | None:
     return AuditOptions.from_flags(given)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ServingOptions:
     """Serving: address, certificate and TLS of the server."""
 
@@ -118,7 +119,7 @@ class ServingOptions:
     tls_cipher_suites: Sequence[str] = option((), LIST, "Cipher suites of TLS 1.2.", SAME, is_rare=True)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class StorageOptions:
     """Storage: where objects are stored, and how they are encrypted."""
 
@@ -148,7 +149,7 @@ class StorageOptions:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class APIOptions:
     """API: which versions and features are served, and the limits of requests."""
 
@@ -186,7 +187,7 @@ class APIOptions:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AuthenticationOptions:
     """Authentication: certificates, tokens and proxies that identify users."""
 
@@ -211,7 +212,7 @@ class AuthenticationOptions:
     front_proxy: FrontProxy | None = combined(None, FrontProxy.from_flags, options_of(FrontProxy))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ServiceAccountOptions:
     """Service accounts: the tokens that the server issues."""
 
@@ -249,7 +250,7 @@ class ServiceAccountOptions:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AuthorizationOptions:
     """Authorization: who is allowed to do what."""
 
@@ -280,7 +281,7 @@ class AuthorizationOptions:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AdmissionOptions:
     """Admission: plug-ins, webhooks and aggregated API servers."""
 
@@ -312,7 +313,7 @@ class AdmissionOptions:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ServiceNetworkOptions:
     """Service network: addresses and ports of services."""
 
@@ -332,7 +333,7 @@ class ServiceNetworkOptions:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class NodeOptions:
     """Controllers and nodes: what runs beside the API server."""
 
@@ -374,7 +375,7 @@ class NodeOptions:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ObservationOptions:
     """Audit and tracing: what is recorded of requests."""
 
@@ -384,7 +385,7 @@ class ObservationOptions:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ShutdownOptions:
     """Shutdown: for programs that run until a signal."""
 
@@ -397,7 +398,7 @@ class ShutdownOptions:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class EmbeddingOptions:
     """Embedding: for programs that run the control plane; they have no flags."""
 

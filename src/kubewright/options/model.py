@@ -105,8 +105,8 @@ def declarations(cls: type) -> dict[str, Declaration]:
             options = []
             for one in declared.options:
                 flag = words if one.flag == SAME else one.flag
-                made = replace(one, flag=flag, name=one.name or flag or words)
-                options.append(replace(made, keyword=each.name, concern=concern))
+                name = one.name or flag or words
+                options.append(replace(one, flag=flag, name=name, keyword=each.name, concern=concern))
             found[each.name] = Declaration(tuple(options), declared.build)
     return found
 
