@@ -10,12 +10,11 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from kubewright.api.errors import NotFound
-
 from .http.messages import HTTPRequest, HTTPResponse, page_not_found
 from .http.request_info import RequestInfo
-from .rest.endpoint import ResourceEndpoint, no_such_method
+from .rest.endpoint import ResourceEndpoint
 from .rest.store import ResourceStore
+from .routing_errors import NoSuchMethod, NoSuchResource
 
 if TYPE_CHECKING:
     from .resource import Resource
@@ -107,7 +106,7 @@ class Router:
         if found is None:
             return self._not_found(plain)
         if request.method != "GET" and _GET_ONLY.fullmatch(plain):
-            raise no_such_method()
+            raise NoSuchMethod
         return await found(request)
 
     def _non_resource_handler(self, path: str, plain: str) -> HTTPHandler | None:
@@ -130,7 +129,7 @@ class Router:
             case _:
                 is_builtin = False
         if is_builtin:
-            raise NotFound("the server could not find the requested resource", details={})
+            raise NoSuchResource
         return page_not_found()
 
     def is_served(self, info: RequestInfo) -> bool:

@@ -15,6 +15,7 @@ import yaml
 
 from kubewright.api.errors import APIError, NotAcceptable
 from kubewright.apiserver.http.messages import GeneratedPieces, HTTPRequest, HTTPResponse, Pieces
+from kubewright.apiserver.routing_errors import NoRepresentation
 from kubewright.text_cache import cache_short
 
 JSON = "application/json"
@@ -121,14 +122,14 @@ def negotiate(
     available = MEDIA_TYPES
     if request.query and "watch" in request.query:
         available += f", {JSON};stream=watch, {PROTOBUF};stream=watch"
-    raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {available}", details={})
+    raise NoRepresentation(available)
 
 
 def require(request: HTTPRequest, media: str) -> None:
     """Raise `NotAcceptable` unless a request accepts a media type."""
     header = request.headers.get("Accept")
     if header and all(clause.media not in (media, "*/*", "application/*") for clause in parse_accept(header)):
-        raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {media}", details={})
+        raise NoRepresentation(media)
 
 
 def wants_pretty(request: HTTPRequest) -> bool:

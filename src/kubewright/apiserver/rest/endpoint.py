@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 from kubewright.api.errors import (
     APIError,
     BadRequest,
-    MethodNotAllowed,
-    NotFound,
     method_not_allowed,
     not_found,
 )
@@ -22,6 +20,7 @@ from kubewright.api.gvk import version_priority
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, page_not_found
 from kubewright.apiserver.http.request_info import RequestInfo
 from kubewright.apiserver.resource import Resource, Version
+from kubewright.apiserver.routing_errors import NoSuchMethod, NoSuchResource, Unrouted
 from kubewright.apiserver.subresource import ScaleSubresource, StatusSubresource, Subresource
 
 from .create import CreateHandler
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
 
 VerbHandler = Callable[[HTTPRequest, RequestInfo], Awaitable[HTTPResponse]]
 _WRITE_VERBS = frozenset(("create", "update", "patch", "delete", "deletecollection"))
-_NO_SUCH_METHOD = "the server does not allow this method on the requested resource"
-_NO_SUCH_RESOURCE = "the server could not find the requested resource"
 _COLLECTION_VERBS = ("list", "watch", "create", "deletecollection")
 
 
@@ -87,11 +84,11 @@ class ResourceEndpoint:
         """Serve a request for this resource."""
         resource, verb = self.resource, info.verb
         if request.method == "HEAD" and not resource.custom:
-            raise no_such_method()
+            raise NoSuchMethod()
         if verb == "proxy":
-            raise _no_such_resource()
+            raise NoSuchResource()
         if verb == "watch" and request.method != "GET":
-            raise no_such_method()
+            raise NoSuchMethod()
         if self._deprecation:
             return await self._handle_deprecated(request, info)
         return await self._route(request, info)
@@ -104,9 +101,8 @@ class ResourceEndpoint:
             request.audit.annotations["k8s.io/deprecated"] = "true"
         try:
             return await self._route(request, info)
-        except APIError as error:
-            unrouted = error.message in (_NO_SUCH_METHOD, _NO_SUCH_RESOURCE)
-            if not self.resource.custom and (unrouted or error.message.startswith(("406:", "415:"))):
+        except Unrouted:
+            if not self.resource.custom:
                 request.warnings.discard(self._deprecation)
             raise
 
@@ -120,14 +116,14 @@ class ResourceEndpoint:
         if not named and verb not in _COLLECTION_VERBS:
             if resource.custom and verb:
                 raise BadRequest("name must be provided")
-            raise no_such_method()
+            raise NoSuchMethod()
         handler = self._verbs.get(verb)
         if handler is None:
             raise self._unsupported_verb(verb, named)
         if named:
             if verb == "create":
                 if not resource.custom and verb not in resource.handlers:
-                    raise no_such_method()
+                    raise NoSuchMethod()
             else:
                 _check_path_segment(parts[1])
         response = await handler(request, info)
@@ -141,13 +137,13 @@ class ResourceEndpoint:
         if declared is None or (len(info.parts) > 3 and not declared.connects):
             if resource.custom:
                 raise not_found(resource.group_resource, info.parts[1])
-            raise _no_such_resource()
+            raise NoSuchResource()
         if (info.namespace != "") != resource.namespaced and not self._namespace_optional(info, True):
             return self._wrong_scope()
         if verb not in declared.verbs:
             if resource.custom and verb:
                 raise method_not_allowed(resource.group_resource, verb)
-            raise no_such_method()
+            raise NoSuchMethod()
         response = await self._subresource_handler(name, declared, verb)(request, info)
         if verb in _WRITE_VERBS and response.status < 300:
             await self._scope.store.deliver()
@@ -182,12 +178,12 @@ class ResourceEndpoint:
         """Respond to a namespaced resource without a namespace, or a cluster-scoped one with a namespace."""
         if self.resource.custom:
             return page_not_found()
-        raise no_such_method() if self.resource.namespaced else _no_such_resource()
+        raise NoSuchMethod() if self.resource.namespaced else NoSuchResource()
 
     def _unsupported_verb(self, verb: str, named: bool) -> APIError:
         if self.resource.custom and verb:
             return method_not_allowed(self.resource.group_resource, verb)
-        return _no_such_resource() if named and self._verbs.keys() == {"create"} else no_such_method()
+        return NoSuchResource() if named and self._verbs.keys() == {"create"} else NoSuchMethod()
 
 
 def _check_path_segment(name: str) -> None:
@@ -195,15 +191,6 @@ def _check_path_segment(name: str) -> None:
         raise BadRequest(f"Name parameter invalid: \"{name}\": may not be '{name}'")
     if "%" in name:
         raise BadRequest(f"Name parameter invalid: \"{name}\": may not contain '%'")
-
-
-def no_such_method() -> MethodNotAllowed:
-    """Return the 405 for a method that the path does not have."""
-    return MethodNotAllowed(_NO_SUCH_METHOD, details={})
-
-
-def _no_such_resource() -> NotFound:
-    return NotFound(_NO_SUCH_RESOURCE, details={})
 
 
 def deprecation_warning(resource: Resource, version: Version) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from kubewright.api.builtin_schemas import in_type_order
-from kubewright.api.errors import APIError, BadRequest, UnsupportedMediaType, internal_error
+from kubewright.api.errors import APIError, BadRequest, internal_error
 from kubewright.api.go_format import format_value
 from kubewright.api.gvk import GroupVersion, GroupVersionKind
 from kubewright.apiserver.encoding.negotiation import encode
@@ -29,6 +29,7 @@ from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.http.request_info import RequestInfo
 from kubewright.apiserver.objects import Object, deep_copy
 from kubewright.apiserver.resource import Resource
+from kubewright.apiserver.routing_errors import UnknownMediaType
 from kubewright.apiserver.slices import run_in_worker
 from kubewright.apiserver.strategy import Operation
 
@@ -52,7 +53,7 @@ def patch_media_type(request: HTTPRequest, resource: Resource) -> str:
     media = request.headers.get("Content-Type", "").partition(";")[0].strip()
     if media not in resource.patch_types:
         if not resource.custom:
-            raise UnsupportedMediaType("415: Unsupported Media Type", details={})
+            raise UnknownMediaType
         raise unsupported_patch(resource.patch_types)
     return media
 
