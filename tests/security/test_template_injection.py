@@ -78,6 +78,9 @@ lines = st.text(st.sampled_from("ab:-{}[] \n\"'#&*!|>%\t"), max_size=30)
 @given(value=lines)
 @example(value=BINDING)
 @example(value="x\n    other: label")
+@example(value="'#")
+@example(value='"')
+@example(value="{a: ")
 @settings(max_examples=examples(300), deadline=None)
 async def test_rendered_fields_do_not_depend_on_line_breaks(
     value: str, tmp_path_factory: pytest.TempPathFactory

@@ -1,9 +1,10 @@
 """Whether values of an object have changed the structure of what templates render to.
 
-Templates are text: a value with line breaks that is written without a filter can add fields, and whole
-documents, which the operator would apply with its own permissions. Therefore objects whose values contain
-line breaks are rendered twice, the second time with spaces instead. Both results must have the same objects
-and fields; the text of fields can differ, and so can the length of lists of plain values.
+Templates are text. A value that is written without a filter can add fields and whole documents by line
+breaks, and hide the lines after it by a quote or bracket at its beginning; the operator would apply the
+result with its own permissions. Therefore objects with such values are rendered twice, the second time
+without these characters. Both results must have the same objects and fields; the text of fields can differ,
+and so can the length of lists of plain values.
 """
 
 from __future__ import annotations
@@ -12,25 +13,26 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-_BREAK: Final = re.compile("[\r\n\x85\u2028\u2029]")
+_SYNTAX: Final = re.compile("[\r\n\x85\u2028\u2029]|^\\s*['\"{[|>]+")
+"""Line breaks, and what begins a quoted, flow or block scalar or a flow collection."""
 
 
-def has_line_breaks(value: Any) -> bool:
-    """Whether a value contains a text with line breaks."""
+def has_syntax(value: Any) -> bool:
+    """Whether a value contains a text that can change the structure of YAML around it."""
     if isinstance(value, str):
-        return _BREAK.search(value) is not None
+        return _SYNTAX.search(value) is not None
     if isinstance(value, Mapping):
-        return any(has_line_breaks(key) or has_line_breaks(each) for key, each in value.items())
-    return isinstance(value, list) and any(map(has_line_breaks, value))
+        return any(has_syntax(key) or has_syntax(each) for key, each in value.items())
+    return isinstance(value, list) and any(map(has_syntax, value))
 
 
-def without_line_breaks(value: Any) -> Any:
-    """Return a value with spaces instead of line breaks; keys of mappings that users choose keep theirs."""
+def without_syntax(value: Any) -> Any:
+    """Return a value with spaces instead of such characters, except in the keys of mappings."""
     if isinstance(value, str):
-        return _BREAK.sub(" ", value)
+        return _SYNTAX.sub(" ", value)
     if isinstance(value, Mapping):
-        return {key: without_line_breaks(each) for key, each in value.items()}
-    return [without_line_breaks(each) for each in value] if isinstance(value, list) else value
+        return {key: without_syntax(each) for key, each in value.items()}
+    return [without_syntax(each) for each in value] if isinstance(value, list) else value
 
 
 def find_difference(actual: Any, expected: Any, path: str = "") -> str | None:
@@ -52,4 +54,4 @@ def find_difference(actual: Any, expected: Any, path: str = "") -> str | None:
     return path if type(actual) is not type(expected) else None
 
 
-__all__ = ["find_difference", "has_line_breaks", "without_line_breaks"]
+__all__ = ["find_difference", "has_syntax", "without_syntax"]

@@ -38,7 +38,7 @@ from kubewright.api.yaml_limits import load_limited_document
 from kubewright.client.errors import ManifestError
 from kubewright.client.manifest_files import read_manifests
 
-from .injected_structure import find_difference, has_line_breaks, without_line_breaks
+from .injected_structure import find_difference, has_syntax, without_syntax
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -107,15 +107,15 @@ class TemplateFolder:
     async def render(self, obj: Mapping[str, Any]) -> list[Manifest]:
         """Return the objects that the templates render to for an object; raise `RenderError`.
 
-        Values of the object cannot add objects or fields by line breaks; see `injected_structure`.
+        Values of the object cannot add or hide objects and fields; see `injected_structure`.
         """
         objects = await self._render(obj)
         given = {name: obj.get(name) for name in ("spec", "metadata")}
-        if has_line_breaks(given):
-            plain = await self._render({**obj, **without_line_breaks(given)})
+        if has_syntax(given):
+            plain = await self._render({**obj, **without_syntax(given)})
             if (path := find_difference(objects, plain)) is not None:
                 raise RenderError(
-                    f"a value with line breaks changes the structure of the rendered objects (at {path}); "
+                    f"a value with line breaks, quotes or brackets changes the rendered fields (at {path}); "
                     "write values with the filters to_json, quote or nindent"
                 )
         return objects
