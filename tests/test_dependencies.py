@@ -39,7 +39,8 @@ def _imported() -> dict[str, set[str]]:
                 names = [node.module or ""]
             for name in names:
                 top = name.partition(".")[0]
-                if path.with_name(f"{top}.py").exists():
+                beside = path.with_name(f"{top}.py")
+                if beside != path and beside.exists():
                     continue  # a program that is started by its path, and imports the modules beside it
                 if top not in {*sys.stdlib_module_names, "kubewright", *TYPE_CHECKERS}:
                     found.setdefault(top, set()).add(str(path.relative_to(ROOT)))
