@@ -142,7 +142,12 @@ class ScriptedServer:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    # What clients see: the `Source` of a reflector
+    # What clients see: the `ListerWatcher` of a reflector
+
+    has_delivered_writes = True
+
+    def request_progress(self, revision: int) -> None:
+        """Bookmarks are sent without a request."""
 
     def _asked(self) -> None:
         self.requests += 1

@@ -35,7 +35,7 @@ class Watcher:
 
 def informer_of(server: Any, rng: random.Random, **options: Any) -> Informer:
     informer = Informer(THING, {"": server}, rng=rng, **options)
-    for each in informer._reflectors:
+    for each in informer._feeds:
         each.reflector._page_size = 5
     return informer
 
@@ -324,3 +324,37 @@ def always(server: Any, code: str) -> Any:
         }[code]
 
     return trouble
+
+
+def test_informer_is_current_only_while_its_watch_is_open(run_virtual: Any, scripted_server: Any) -> None:
+    async def run() -> None:
+        server = scripted_server(random.Random(1))
+        informer = informer_of(server, random.Random(1))
+        assert not informer.is_current
+        informer.start()
+        await informer.wait_until_current()
+        server.faults.rate = 1.0  # every request fails from now on
+        server.restart()
+        await asyncio.sleep(1)
+        assert informer.has_synced
+        assert not informer.is_current
+        server.write("during")
+        revision = server.revision
+        waiting = asyncio.ensure_future(informer.wait_for_revision(revision))
+        await asyncio.sleep(30)
+        assert not waiting.done()
+        assert informer.get("during", namespace="ns") is None
+        server.faults.calm = True
+        await waiting
+        assert informer.get("during", namespace="ns") is not None
+        await informer.wait_until_current()
+        assert informer.is_current
+        assert informer.is_fresh
+        await informer.stop()
+        assert not informer.is_current
+
+    logging.disable(logging.WARNING)
+    try:
+        run_virtual(run())
+    finally:
+        logging.disable(logging.NOTSET)

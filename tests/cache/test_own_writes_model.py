@@ -42,7 +42,7 @@ class OwnWrites(RuleBasedStateMachine):
         self.deleted_uids: set[str] = set()
         labels = parse_selector(self.selector) if self.selector else None
         self.informer = Informer(THING, {"": _nowhere()}, labels=labels)
-        self.reflector = self.informer._reflectors[0]
+        self.reflector = self.informer._feeds[0]
         self.picture: dict[ObjectKey, int] = {}
         self.informer.add_handler(self.handle)
         self.reflector.begin()
@@ -141,7 +141,7 @@ class OwnWrites(RuleBasedStateMachine):
     def the_list_delivers_one(self) -> None:
         assert self.listed is not None
         raw = json.dumps(self.listed[2].pop()).encode()
-        self.reflector.initial(raw, _read_header(raw))
+        self.reflector.initial(RawEvent("ADDED", raw, _read_header(raw)))
 
     @precondition(lambda self: self.listed is not None)
     @rule()
@@ -150,7 +150,7 @@ class OwnWrites(RuleBasedStateMachine):
         revision, position, items = self.listed
         for obj in items:
             raw = json.dumps(obj).encode()
-            self.reflector.initial(raw, _read_header(raw))
+            self.reflector.initial(RawEvent("ADDED", raw, _read_header(raw)))
         assert self.reflector.replace(str(revision))
         self.listed, self.delivered = None, position
 
@@ -202,6 +202,11 @@ class OwnWritesWithSelector(OwnWrites):
 
 
 class _nowhere:
+    has_delivered_writes = True
+
+    def request_progress(self, revision: int) -> None:
+        raise NotImplementedError
+
     async def list(self, **_: Any) -> Any:
         raise NotImplementedError
 

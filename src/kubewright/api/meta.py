@@ -57,6 +57,11 @@ class ObjectMeta(Struct):
     managed_fields: list[ManagedFieldsEntry] | None = None
 
 
+def revision_number(resource_version: str | None) -> int:
+    """Return a resource version as a number; 0 if it is not decimal and so cannot be ordered."""
+    return int(resource_version) if resource_version and resource_version.isdecimal() else 0
+
+
 class ShardInfo(Struct):
     """The shard that a list contains."""
 

@@ -8,10 +8,13 @@
 
 Modules, lowest first; each works without those after it:
 
-- `store`: one copy of each object, as bytes; `indexes`: values to find them by; `spill`: the bytes in a file
-- `reflector`: list and watch one collection, with retries; `list_watch`: its requests
-- `informer`: reflectors, a store and event handlers of one kind; `own_writes`: writes of this client that its
-  watch has not delivered yet; `resync`: periodic calls of handlers for all objects
+- `store`: one copy of each object; `object_metadata`: what controllers read of it; `indexes`: values to find
+  objects by; `spill`: the bytes in a file
+- `lister_watcher`: what a reflector needs of a server or storage; `list_watch`: requests to a server
+- `reflector`: list and watch one collection, with retries
+- `informer`: a store and event handlers of one kind; `namespace_feed`: what it receives from a reflector;
+  `own_writes`: writes of this client that its watch has not delivered yet; `resync`: periodic calls of
+  handlers for all objects
 - `informer_manager`: the informers of a cache; `kind_options`: what they hold; `projection`: some
   fields only
 - `cache`: `Cache`, reads from the informers; `queries`, `errors`, `metrics`

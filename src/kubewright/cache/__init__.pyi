@@ -18,12 +18,13 @@ from .informer import ResourceEventHandler as ResourceEventHandler
 from .informer import Transform as Transform
 from .kind_options import KindOptions as KindOptions
 from .list_watch import ListWatch as ListWatch
+from .lister_watcher import ListerWatcher as ListerWatcher
 from .metrics import CacheCollector as CacheCollector
-from .reflector import ListerWatcher as ListerWatcher
 from .reflector import Reflector as Reflector
 from .store import CacheEntry as CacheEntry
 from .store import MemoryEntry as MemoryEntry
 from .store import ObjectChange as ObjectChange
 from .store import ObjectKey as ObjectKey
+from .store import SharedEntry as SharedEntry
 from .store import Store as Store
 from .store import strip_managed_fields as strip_managed_fields

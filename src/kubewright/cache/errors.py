@@ -30,4 +30,12 @@ class NotSynced(CacheError):
     """The initial state of some kinds has not been received; the message has each kind and its reason."""
 
 
-__all__ = ["CacheError", "CachingNotAllowed", "NoInformer", "NotCached", "NotSynced"]
+class UndecodableVersion(CacheError):
+    """An object was received that cannot be decoded; the message has the reason."""
+
+    def copy(self) -> UndecodableVersion:
+        """Return an equal error to raise; one that is kept would keep the frames that it passed."""
+        return UndecodableVersion(*self.args)
+
+
+__all__ = ["CacheError", "CachingNotAllowed", "NoInformer", "NotCached", "NotSynced", "UndecodableVersion"]

@@ -1,17 +1,21 @@
 """`Informer`: one kind, kept in sync by reflectors, with event handlers and the writes of this client.
 
-An informer runs one reflector per namespace it covers; all of them fill one store. Handlers are called for
-each change, in order. Responses to writes of this client are stored as well, as soon as they arrive
-(`record_write`), so a read after a write never returns an older version; the watch event that follows is not
-newer and is ignored. Revisions decide which version is newer, so the order of response and event does not
-matter.
+An informer runs one reflector per namespace it covers; all of them fill one store. Its objects come from a
+`ListerWatcher`: requests to an API server, or the storage of a control plane. Handlers are called for each
+change, in the order of revisions. After a lost watch the informer is not current (`is_current`) until it has
+listed again; `wait_for_revision` is for readers that must not act on an older state.
+
+Responses to writes of this client are stored as well, as soon as they arrive (`record_write`), so a read
+after a write never returns an older version; the watch event that follows is not newer and is ignored.
+Revisions decide which version is newer, so the order of response and event does not matter.
 
 Where a response only shows that an object has changed (`expect_version`, `expect_change`), readers wait for
 the watch (`wait_for_pending_writes`). `own_writes` has what is known of writes before the watch delivers
 them; if it never does, the informer discards all revisions and lists again.
 
 A metadata informer becomes one of full objects when those are needed (`upgrade`): it keeps its handlers and
-its entries, and the bytes are replaced without calling handlers.
+its entries, and the bytes are replaced without calling handlers. An object that cannot be decoded is reported
+(`undecodable`) and keeps its last version: it is neither changed nor deleted.
 """
 
 from __future__ import annotations
@@ -19,22 +23,35 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from kubewright.api.codec import ObjectHeader, decoder
-from kubewright.api.errors import Expired
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.label_selectors import Selector
+from kubewright.api.meta import revision_number
 from kubewright.background import run_forever
 from kubewright.client.backoff import Backoff
-from kubewright.client.listwatch.raw import RawEvent
 
-from .own_writes import OwnWrites, SeenNames
-from .reflector import ListerWatcher, Reflector
+from .errors import UndecodableVersion
+from .lister_watcher import ListerWatcher, ObjectError, ObjectEvent
+from .namespace_feed import NamespaceFeed
+from .own_writes import OwnWrites
 from .resync import Resync, check_resync
-from .store import MemoryEntry, ObjectChange, ObjectKey, Store, metadata_only_bytes, strip_managed_fields
+from .store import (
+    CacheEntry,
+    MemoryEntry,
+    ObjectChange,
+    ObjectKey,
+    Store,
+    metadata_only_bytes,
+    strip_managed_fields,
+)
+
+if TYPE_CHECKING:
+    from kubewright.api.label_selectors import Selector
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +59,8 @@ ResourceEventHandler = Callable[[ObjectChange], None]
 """Called synchronously for each change, in order. It must be fast: put the key in a queue."""
 Transform = Callable[[bytes, ObjectHeader], bytes]
 """Changes the bytes of an object before it is stored; removing unused fields saves memory."""
+EntryForm = Callable[[ObjectEvent], CacheEntry]
+"""Returns what is stored of a received version, such as `SharedEntry.of`; raises `msgspec.DecodeError`."""
 _decode_header = decoder(ObjectHeader).decode
 
 
@@ -57,14 +76,18 @@ class Informer:
         labels: Selector | None = None,
         filtered_by_fields: bool = False,
         transform: Transform | None = strip_managed_fields,
+        form: EntryForm | None = None,
         store: Store | None = None,
         resync: float = 0.0,
         rng: random.Random | None = None,
+        backoff: Callable[[], Backoff] | None = None,
         stream_initial_events: bool = True,
     ) -> None:
         """`sources` are by namespace; the key `""` stands for all namespaces. `store` is an empty one.
 
+        `form`: how objects are stored, by default as bytes to which `transform` was applied.
         `resync`: period in seconds of handlers that are added without one; 0: they get no resyncs.
+        `backoff`: delays between failed requests, by default from 0.8 s to 30 s.
         """
         self.gvk = gvk
         self.metadata_only = metadata_only
@@ -72,20 +95,37 @@ class Informer:
         self.filtered_by_fields = filtered_by_fields
         self.own_writes = OwnWrites(self.revision)
         self.store = Store() if store is None else store
+        self.generation = 0
+        """Grows with every change; readers compare it to reuse what they derived from the objects."""
+        self.undecodable: dict[ObjectKey, ObjectError] = {}
+        """Objects that cannot be decoded now; the store has their last good version, if there was one."""
+        self.on_failure: Callable[[str], object] | None = None
+        """Called with `handler` or `undecodable` for each such failure, which is also logged."""
+        self._form = form or self._memory_entry
         self._transform = transform
         self._rng = rng
+        self._backoff = backoff
         self._stream_initial_events = stream_initial_events
         self._handlers: tuple[ResourceEventHandler, ...] = ()
+        self._joining: tuple[ResourceEventHandler, ...] = ()
+        """Handlers that receive the existing objects from the next list."""
         self._resync_period = check_resync(resync)
         self._resyncs: list[tuple[ResourceEventHandler, Resync]] = []
-        self._reflectors = self._create_reflectors(sources)
+        self._feeds = self._create_feeds(sources)
         self._tasks: list[asyncio.Task[None]] = []
         self._upgrading = False
         self._progress: asyncio.Event | None = None
 
-    def _create_reflectors(self, sources: Mapping[str, ListerWatcher]) -> list[_NamespaceReflector]:
+    def _create_feeds(self, sources: Mapping[str, ListerWatcher]) -> Sequence[NamespaceFeed]:
         return [
-            _NamespaceReflector(self, namespace, source, self._rng, self._stream_initial_events)
+            NamespaceFeed(
+                self,
+                namespace,
+                source,
+                rng=self._rng,
+                backoff=self._backoff() if self._backoff is not None else Backoff(rng=self._rng),
+                stream_initial_events=self._stream_initial_events,
+            )
             for namespace, source in sources.items()
         ]
 
@@ -94,24 +134,26 @@ class Informer:
     def start(self) -> None:
         """Start the reflectors and the resyncs."""
         if not self._tasks:
-            self._tasks = [
-                run_forever(each.reflector.run, name=f"reflector {self.gvk.kind}")
-                for each in self._reflectors
-            ]
+            name = f"reflector {self.gvk.kind}"
+            self._tasks = [run_forever(each.reflector.run, name=name) for each in self._feeds]
         for _, resync in self._resyncs:
             resync.start()
 
     async def stop(self) -> None:
         """Stop the reflectors and the resyncs; the store keeps its contents."""
+        tasks = self.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def cancel(self) -> Sequence[asyncio.Task[None]]:
+        """Stop without waiting; return the tasks that end."""
         for _, resync in self._resyncs:
             resync.stop()
-        await self._stop_reflectors()
-
-    async def _stop_reflectors(self) -> None:
         tasks, self._tasks = self._tasks, []
+        for each in self._feeds:
+            each.reflector.current.clear()
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        return tasks
 
     async def upgrade(self, sources: Mapping[str, ListerWatcher]) -> None:
         """Store full objects from now on; until `has_synced`, some entries may still be metadata."""
@@ -119,17 +161,38 @@ class Informer:
             return
         self.metadata_only = False
         self._upgrading = True
-        revisions = {each.namespace: each.revision for each in self._reflectors}
-        was_running, previous = bool(self._tasks), self._reflectors
-        self._reflectors = self._create_reflectors(sources)
-        for each in self._reflectors:
+        revisions = {each.namespace: each.revision for each in self._feeds}
+        was_running, previous = bool(self._tasks), self._feeds
+        self._feeds = self._create_feeds(sources)
+        for each in self._feeds:
             each.revision = revisions.get(each.namespace, 0)
         for each in previous:
             # Waiters of the previous reflectors check again, and then wait for the new ones.
             each.reflector.attempted.set()
             each.reflector.synced.set()
-        await self._stop_reflectors()
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         if was_running:
+            self.start()
+
+    def retain_objects(self) -> None:
+        """Store full objects from now on, from sources that send them also to informers of metadata."""
+        if self.metadata_only:
+            self.metadata_only = False
+            if len(self.store):
+                self._upgrading = True
+                self.relist()
+
+    def relist(self) -> None:
+        """List again; until then the informer is not current."""
+        running, self._tasks = self._tasks, []
+        for each in self._feeds:
+            each.reflector.reset()
+        for task in running:
+            task.cancel()
+        if running:
             self.start()
 
     @property
@@ -140,40 +203,64 @@ class Informer:
     @property
     def has_synced(self) -> bool:
         """Whether the initial state has been received."""
-        return all(each.reflector.synced.is_set() for each in self._reflectors)
+        return all(each.reflector.synced.is_set() for each in self._feeds)
 
     async def wait_for_sync(self) -> None:
         """Wait until the initial state has been received."""
         while not self.has_synced:
-            for each in self._reflectors:
+            for each in self._feeds:
                 await each.reflector.synced.wait()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the state has been received and no watch is interrupted: changes arrive as they happen."""
+        return all(each.reflector.current.is_set() for each in self._feeds)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it is current and has all writes that its sources know of."""
+        for each in self._feeds:
+            if not (each.reflector.current.is_set() and each.reflector.source.has_delivered_writes):
+                return False
+        return True
+
+    async def wait_until_current(self) -> None:
+        """Wait until the state has been received, again if a watch was lost, and changes arrive."""
+        while not self.is_current:
+            for each in self._feeds:
+                await each.reflector.current.wait()
 
     async def wait_for_first_attempt(self) -> None:
         """Wait until the initial state has been received or the first attempt failed; see `last_error`."""
-        for each in self._reflectors:
+        for each in self._feeds:
             await each.reflector.attempted.wait()
 
     @property
     def last_error(self) -> BaseException | None:
         """The error of a reflector that is currently failing, if any."""
-        return next(
-            (each.reflector.last_error for each in self._reflectors if each.reflector.last_error), None
-        )
+        return next((each.reflector.last_error for each in self._feeds if each.reflector.last_error), None)
 
     def retry_now(self) -> None:
         """Retry failing reflectors now instead of after their backoff."""
-        for each in self._reflectors:
+        for each in self._feeds:
             each.reflector.retry_now()
 
     # Readers
 
-    def add_handler(self, handler: ResourceEventHandler, *, resync: float | None = None) -> None:
+    def add_handler(
+        self, handler: ResourceEventHandler, *, resync: float | None = None, needs_objects: bool = False
+    ) -> None:
         """Call `handler` for every change, beginning with all stored objects, immediately.
 
         `resync`: seconds within which it is called again for every object, with the same entry as old and
-        new; 0: never, `None`: the period of the informer.
+        new; 0: never, `None`: the period of the informer. `needs_objects`: the entries of new versions have
+        objects also if only their metadata is stored (`SharedEntry`); existing objects are listed again.
         """
         period = self._resync_period if resync is None else check_resync(resync)
+        if needs_objects and (self.metadata_only or self._upgrading) and len(self.store):
+            self._joining += (handler,)
+            self.relist()
+            return
         for key, entry in self.store.snapshot():
             self._call(handler, ObjectChange(key, None, entry, initial=True))
         self._handlers += (handler,)
@@ -185,6 +272,9 @@ class Informer:
 
     def remove_handler(self, handler: ResourceEventHandler) -> None:
         """Stop calling a handler; `ValueError` if it was not added."""
+        if handler in self._joining:
+            self._joining = tuple(each for each in self._joining if each != handler)
+            return
         handlers = list(self._handlers)
         handlers.remove(handler)
         self._handlers = tuple(handlers)
@@ -199,6 +289,40 @@ class Informer:
         for key, entry in self.store.snapshot():
             self._dispatch(ObjectChange(key, entry, entry, initial=True))
 
+    def __contains__(self, key: ObjectKey) -> bool:
+        return self.store.get(key) is not None or key in self.undecodable
+
+    def get(self, name: str, *, namespace: str = "") -> dict[str, Any] | None:
+        """Return one object as plain data, or `None`. Do not change it: entries may share it.
+
+        Raises the error of an object that cannot be decoded, if there was no version that could.
+        """
+        key = ObjectKey(namespace, name)
+        entry = self.store.get(key)
+        if entry is not None:
+            return entry.object
+        if key in self.undecodable:
+            raise self.undecodable[key].copy()
+        return None
+
+    def list(self, *, namespace: str = "") -> list[dict[str, Any]]:
+        """Return all objects as plain data, or those of one namespace, by name. Do not change them.
+
+        Raises the error of an object that cannot be decoded, if there was no version that could.
+        """
+        for error in self.unknown(namespace):
+            raise error.copy()
+        entries = sorted(self.store.entries(namespace or None), key=_by_key)
+        return [entry.object for _, entry in entries]
+
+    def unknown(self, namespace: str = "") -> Sequence[ObjectError]:
+        """Return the errors of objects that cannot be decoded and of which no earlier version is stored."""
+        return [
+            error
+            for key, error in self.undecodable.items()
+            if namespace in ("", key.namespace) and self.store.get(key) is None
+        ]
+
     @property
     def filtered(self) -> bool:
         """Whether selectors limit the contents of the store."""
@@ -207,24 +331,25 @@ class Informer:
     @property
     def namespaces(self) -> tuple[str, ...]:
         """The namespaces that are covered; `""` stands for all of them."""
-        return tuple(each.namespace for each in self._reflectors)
+        return tuple(each.namespace for each in self._feeds)
 
     def covers(self, namespace: str) -> bool:
         """Whether objects of a namespace are stored."""
-        return any(each.namespace in ("", namespace) for each in self._reflectors)
+        return any(each.namespace in ("", namespace) for each in self._feeds)
 
     def revision(self, namespace: str = "") -> int:
         """Return the revision up to which the store is complete, for a namespace or for all it covers."""
         if not namespace:
-            return min((each.revision for each in self._reflectors), default=0)
-        return max(
-            (each.revision for each in self._reflectors if each.namespace in ("", namespace)), default=0
-        )
+            return min((each.revision for each in self._feeds), default=0)
+        return max((each.revision for each in self._feeds if each.namespace in ("", namespace)), default=0)
 
     async def wait_for_revision(self, revision: int, *, namespace: str = "") -> None:
         """Wait until the store contains all changes up to a revision."""
         while self.revision(namespace) < revision:
-            await self._wait_for_progress()
+            for each in self._feeds:
+                each.reflector.source.request_progress(revision)
+            if self.revision(namespace) < revision:
+                await self._wait_for_progress()
 
     def has_pending_writes(self, namespace: str | None = None, name: str | None = None) -> bool:
         """Whether the watch has yet to deliver writes of this client to an object or namespace."""
@@ -248,10 +373,12 @@ class Informer:
         It is not possible where a field selector decides what is stored, where the response has another
         version or only a part of the object, or where revisions are not numbers; then use `expect_version`.
         """
+        from kubewright.client.listwatch.raw import RawEvent
+
         header = _decode_header(raw)
         meta = header.metadata
         key = ObjectKey(meta.namespace or "", meta.name or "")
-        revision = _number(meta.resource_version)
+        revision = revision_number(meta.resource_version)
         if not self.covers(key.namespace):
             return True
         if not revision:
@@ -269,9 +396,10 @@ class Informer:
             known = self.store.get(key)
             if known is None or known.revision < revision:
                 self.own_writes.raise_floor(key, revision)
-                self._remove(key, revision)
+                self.receive_deletion(key, revision)
         else:
-            self._put(key, metadata_only_bytes(raw) if self.metadata_only else raw, header, revision)
+            event = RawEvent("MODIFIED", metadata_only_bytes(raw) if self.metadata_only else raw, header)
+            self._put(key, self._form(event), event.resource_version)
         return True
 
     def _is_storable(self, header: ObjectHeader) -> bool:
@@ -297,7 +425,7 @@ class Informer:
 
     def expect_version(self, key: ObjectKey, resource_version: str) -> None:
         """An object has this version now; readers wait for its content."""
-        revision = _number(resource_version)
+        revision = revision_number(resource_version)
         delivered = revision and revision <= self.revision(key.namespace)
         if not resource_version or delivered or not self.covers(key.namespace):
             return
@@ -319,30 +447,86 @@ class Informer:
         """Stop waiting for an object, because it was read from the server."""
         self.own_writes.expected.pop(key, None)
 
-    # Changes from the reflectors
+    # Changes from the feeds
 
-    def _put(
-        self, key: ObjectKey, raw: bytes, header: ObjectHeader, revision: int, initial: bool = False
+    def receive_version(
+        self, key: ObjectKey, event: ObjectEvent, *, initial: bool = False, repeat: bool = False
     ) -> None:
+        """Store a version if it is newer; `repeat`: call handlers also if it is the stored one."""
+        known, revision = self.store.get(key), event.revision
+        if known is not None and revision and known.revision >= revision:
+            if known.revision == revision and (repeat or self._upgrading):
+                self._repeat(key, known, event, repeat)
+            return
+        entry = self._decoded(key, event)
+        if entry is not None:
+            self._put(key, entry, event.resource_version, initial)
+
+    def _repeat(self, key: ObjectKey, known: CacheEntry, event: ObjectEvent, call_handlers: bool) -> None:
+        """Receive the stored version again, with its object."""
+        entry = self._decoded(key, event) if self._upgrading or self.metadata_only else known
+        if entry is None:
+            return
+        if self._upgrading:
+            self.store.put(key, entry)
+        if call_handlers:
+            self._dispatch(ObjectChange(key, entry, entry, True))
+
+    def call_joining(self, key: ObjectKey, event: ObjectEvent) -> None:
+        """Call the handlers that receive the existing objects from this list."""
+        if not self._joining:
+            return
+        entry = self._decoded(key, event) or self.store.get(key)
+        if entry is not None:
+            for handler in self._joining:
+                self._call(handler, ObjectChange(key, None, entry, True))
+
+    def _decoded(self, key: ObjectKey, event: ObjectEvent) -> CacheEntry | None:
+        """Return the entry of a version; `None` if it cannot be decoded: the last good one stays."""
+        error = event.error
+        if error is None:
+            try:
+                entry = self._form(event)
+            except msgspec.DecodeError as failure:
+                error = UndecodableVersion(str(failure))
+            else:
+                if self.undecodable:
+                    self.undecodable.pop(key, None)
+                return entry
+        if self.undecodable.get(key) is not error:
+            self.undecodable[key] = error
+            self.generation += 1
+            self._report_failure("undecodable")
+            known = self.store.get(key) is not None
+            logger.error(
+                "object cannot be decoded; its last state stays in use"
+                if known
+                else "object cannot be decoded and has no last state",
+                extra={**self._log_fields(key), "error": str(error)},
+            )
+        return None
+
+    def _memory_entry(self, event: ObjectEvent) -> CacheEntry:
+        header = event.header
+        return MemoryEntry(self._transformed(event.raw, header), event.revision, header.metadata.uid or "")
+
+    def _put(self, key: ObjectKey, entry: CacheEntry, resource_version: str, initial: bool = False) -> None:
         known, writes = self.store.get(key), self.own_writes
-        uid = header.metadata.uid or ""
+        revision = entry.revision
         if revision:
             if known is not None and known.revision >= revision:
-                if self._upgrading and known.revision == revision:
-                    self.store.put(key, MemoryEntry(self._transformed(raw, header), revision, uid))
                 return
             if writes.floors and writes.floors.get(key, 0) >= revision:
                 return
-        if writes.deleted and uid in writes.deleted:
+        if writes.deleted and entry.uid in writes.deleted:
             # Deleted already; it existed at this revision, so older versions must not be stored either.
             writes.raise_floor(key, revision)
-            if known is not None and known.uid != uid:
-                self._remove(key, revision)
+            if known is not None and known.uid != entry.uid:
+                self.receive_deletion(key, revision)
             return
-        entry = MemoryEntry(self._transformed(raw, header), revision, uid)
-        self.store.put(key, entry)
+        self.store.put(key, entry.without_object() if self.metadata_only else entry)
         if writes.expected:
-            self._meet_expectation(key, revision, header.metadata.resource_version or "")
+            self._meet_expectation(key, revision, resource_version)
         self._dispatch(ObjectChange(key, known, entry, initial))
 
     def _transformed(self, raw: bytes, header: ObjectHeader) -> bytes:
@@ -355,9 +539,12 @@ class Informer:
             logger.exception("transform failed, storing the object unchanged", extra=self._log_fields(key))
             return raw
 
-    def _remove(self, key: ObjectKey, revision: int, uid: str = "") -> None:
-        if uid and not self.filtered:
-            self.own_writes.deleted.pop(uid, None)
+    def receive_deletion(self, key: ObjectKey, revision: int, event: ObjectEvent | None = None) -> None:
+        """Remove an object, unless the stored version is newer."""
+        if event is not None and self.own_writes.deleted and not self.filtered:
+            self.own_writes.deleted.pop(event.header.metadata.uid or "", None)
+        if self.undecodable and self.undecodable.pop(key, None) is not None:
+            self.generation += 1
         known = self.store.get(key)
         if known is None or (revision and known.revision > revision):
             return
@@ -365,13 +552,21 @@ class Informer:
         self.store.pop(key)
         if self.own_writes.expected:
             self._meet_expectation(key, revision, "")
+        if event is not None and self.metadata_only:
+            known = known.with_object(event.raw)
         self._dispatch(ObjectChange(key, known, None))
+
+    def finish_state(self) -> None:
+        """Call the handlers that joined during a list for changes from now on."""
+        self._handlers += self._joining
+        self._joining = ()
 
     def _meet_expectation(self, key: ObjectKey, revision: int, resource_version: str) -> None:
         if self.own_writes.meet_expectation(key, revision, resource_version):
             self._notify_waiters()
 
     def _dispatch(self, change: ObjectChange) -> None:
+        self.generation += 1
         for handler in self._handlers:
             self._call(handler, change)
 
@@ -379,7 +574,12 @@ class Informer:
         try:
             handler(change)
         except Exception:
+            self._report_failure("handler")
             logger.exception("event handler failed", extra=self._log_fields(change.key))
+
+    def _report_failure(self, what: str) -> None:
+        if self.on_failure is not None:
+            self.on_failure(what)
 
     def _log_fields(self, key: ObjectKey) -> dict[str, str]:
         return {"kind": self.gvk.kind, "namespace": key.namespace, "object": key.name}
@@ -389,101 +589,22 @@ class Informer:
             self._progress.set()
             self._progress = None
 
-    def _on_progress(self) -> None:
+    def report_progress(self) -> None:
+        """Continue readers that wait for revisions or writes."""
         self.own_writes.discard_delivered()
-        if self._upgrading and self.has_synced:
+        if self._upgrading and self.is_current:
             self._upgrading = False
         self._notify_waiters()
 
-    def _forget_revisions(self, namespace: str) -> None:
+    def forget_revisions(self, namespace: str) -> None:
         """Reset all revisions: the server has started a new history, nothing can be compared with it."""
         for key, entry in self.store.snapshot(namespace or None):
             self.store.put(key, MemoryEntry(entry.raw, 0, entry.uid))
         self.own_writes.clear()
 
 
-class _NamespaceReflector:
-    """The reflector of one namespace, or of all of them, and the part of the informer that it fills."""
-
-    def __init__(
-        self,
-        informer: Informer,
-        namespace: str,
-        source: ListerWatcher,
-        rng: random.Random | None,
-        stream_initial_events: bool,
-    ) -> None:
-        self.namespace = namespace
-        self.revision = 0
-        self._informer = informer
-        self._seen: SeenNames | None = None
-        self.reflector = Reflector(
-            informer.gvk.kind,
-            source,
-            self,
-            namespace=namespace,
-            rng=rng,
-            backoff=Backoff(rng=rng),
-            stream_initial_events=stream_initial_events,
-        )
-
-    def begin(self) -> None:
-        """Start to receive a complete state."""
-        self._seen = defaultdict(set)
-
-    def initial(self, raw: bytes, header: ObjectHeader) -> None:
-        """Receive one object of the state."""
-        meta = header.metadata
-        key = ObjectKey(meta.namespace or "", meta.name or "")
-        assert self._seen is not None
-        self._seen[key.namespace].add(key.name)
-        self._informer._put(key, raw, header, _number(meta.resource_version), initial=True)
-
-    def replace(self, resource_version: str) -> bool:
-        """The state is complete: remove objects that are not in it, unless they are newer."""
-        seen, self._seen = self._seen or {}, None
-        revision = _number(resource_version)
-        informer = self._informer
-        if revision and revision < self.revision:
-            informer._forget_revisions(self.namespace)
-            self.revision = 0
-            return False
-        for key, _ in informer.store.snapshot(self.namespace or None):
-            if key.name not in seen.get(key.namespace, ()):
-                informer._remove(key, revision)
-        if informer.own_writes.deleted:
-            informer.own_writes.confirm_deletions(seen, self.namespace, revision)
-        self.progress(resource_version)
-        return True
-
-    def event(self, event: RawEvent) -> None:
-        """Receive one change."""
-        meta = event.header.metadata
-        key = ObjectKey(meta.namespace or "", meta.name or "")
-        revision = _number(meta.resource_version)
-        if event.type == "DELETED":
-            if self._seen is not None:
-                self._seen[key.namespace].discard(key.name)
-            self._informer._remove(key, revision, meta.uid or "")
-        else:
-            if self._seen is not None:
-                self._seen[key.namespace].add(key.name)
-            self._informer._put(key, event.raw, event.header, revision)
-
-    def progress(self, resource_version: str) -> None:
-        """All changes up to this version have been received; raises `Expired` if a write is missing."""
-        self.revision = max(self.revision, _number(resource_version))
-        informer = self._informer
-        informer._on_progress()
-        if informer.own_writes.undelivered and informer.own_writes.has_lost_write(self.namespace):
-            informer._forget_revisions(self.namespace)
-            self.revision = 0
-            raise Expired("the watch has not delivered a write of this client")
+def _by_key(item: tuple[ObjectKey, CacheEntry]) -> ObjectKey:
+    return item[0]
 
 
-def _number(resource_version: str | None) -> int:
-    """Return a resource version as a number; 0 if it is not decimal and so cannot be ordered."""
-    return int(resource_version) if resource_version and resource_version.isdecimal() else 0
-
-
-__all__ = ["Informer", "ResourceEventHandler", "Transform"]
+__all__ = ["EntryForm", "Informer", "ResourceEventHandler", "Transform"]

@@ -286,6 +286,7 @@ class InformerManager:
             labels=parse_labels(options.labels),
             filtered_by_fields=parse_fields(options.fields) is not None,
             transform=options.stored_form,
+            form=options.form,
             store=options.create_store(),
             resync=self._resync if options.resync is None else options.resync,
             rng=self._rng,

@@ -12,7 +12,7 @@ from kubewright.api.gvk import GroupKind
 from kubewright.client.selectors import Fields, Labels
 
 from .indexes import Index
-from .informer import Transform
+from .informer import EntryForm, Transform
 from .projection import project_to
 from .resync import check_resync
 from .store import Store, strip_managed_fields
@@ -32,6 +32,8 @@ class KindOptions:
       str | None = None`; reads return objects without the others. Unlimited Secrets and ConfigMaps can then
       be cached
     - `transform`: changes the bytes of each object before they are stored
+    - `form`: how objects are stored instead of as transformed bytes; `SharedEntry.of` decodes each version
+      once for all readers of `entry.object`, who must not change it
     - `indexes`: indexes that exist from the start
     - `spill`: keep the bytes of the objects in a temporary file in this directory instead of in memory;
       `True` means the directory for temporary files (`TMPDIR`)
@@ -45,6 +47,7 @@ class KindOptions:
     metadata_only: bool = False
     projection: type[msgspec.Struct] | None = None
     transform: Transform | None = strip_managed_fields
+    form: EntryForm | None = None
     indexes: tuple[Index, ...] = ()
     spill: bool | str | os.PathLike[str] = False
     resync: float | None = None
@@ -54,6 +57,10 @@ class KindOptions:
             check_resync(self.resync)
         if self.projection is not None and self.transform is not strip_managed_fields:
             raise ValueError("KindOptions: projection and transform exclude each other; set one of them")
+        if self.form is not None and (
+            self.spill is not False or self.stored_form is not strip_managed_fields
+        ):
+            raise ValueError("KindOptions: form excludes projection, transform and spill")
 
     @property
     def stored_form(self) -> Transform | None:

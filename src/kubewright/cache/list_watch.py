@@ -29,6 +29,12 @@ class ListWatch:
         self._labels = labels
         self._fields = fields
 
+    has_delivered_writes = True
+    """Writes of this client are recorded by a `CachedClient`; of others it knows nothing."""
+
+    def request_progress(self, revision: int) -> None:
+        """Do nothing: servers send bookmarks."""
+
     async def list(self, *, limit: int, continue_: str) -> RawPage:
         """Return one page."""
         return await self._client.list_raw(

@@ -24,10 +24,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator
+from collections.abc import Sequence
 from typing import Protocol
 
-from kubewright.api.codec import DecodeError, ObjectHeader, decoder
+from kubewright.api.codec import DecodeError
 from kubewright.api.errors import (
     APIError,
     BadRequest,
@@ -43,7 +43,8 @@ from kubewright.api.errors import (
 )
 from kubewright.client.backoff import Backoff
 from kubewright.client.errors import ConnectionFailed, CredentialsError, NoKindMatch
-from kubewright.client.listwatch.raw import RawEvent, RawPage, RawWatch
+
+from .lister_watcher import ListerWatcher, ObjectEvent, ObjectWatch
 
 logger = logging.getLogger(__name__)
 
@@ -59,20 +60,6 @@ EXPIRED_AGAIN_SECONDS = 30.0
 SHORT_WATCH_SECONDS = 1.0
 """A watch that ends sooner without an event counts as a failure, so it is not repeated in a tight loop."""
 
-_decode_header = decoder(ObjectHeader).decode
-
-
-class ListerWatcher(Protocol):
-    """Lists and watches of one collection of one server."""
-
-    async def list(self, *, limit: int, continue_: str) -> RawPage:
-        """Return one page, or everything with `limit` 0; the first page is the latest state."""
-
-    async def watch(
-        self, *, resource_version: str, initial_events: bool, timeout_seconds: int, idle_timeout: float
-    ) -> RawWatch:
-        """Watch changes after a resource version, or the state followed by changes."""
-
 
 class ReflectorHandler(Protocol):
     """Receives the state and the changes of a collection."""
@@ -80,7 +67,7 @@ class ReflectorHandler(Protocol):
     def begin(self) -> None:
         """Start to receive a complete state."""
 
-    def initial(self, raw: bytes, header: ObjectHeader) -> None:
+    def initial(self, event: ObjectEvent) -> None:
         """Receive one object of the state."""
 
     def replace(self, resource_version: str) -> bool:
@@ -89,7 +76,7 @@ class ReflectorHandler(Protocol):
         Returns False if the state must be received again because the history of the server was reset.
         """
 
-    def event(self, event: RawEvent) -> None:
+    def event(self, event: ObjectEvent) -> None:
         """Receive one `ADDED`, `MODIFIED` or `DELETED` event; also while the state is being received."""
 
     def progress(self, resource_version: str) -> None:
@@ -121,12 +108,18 @@ class Reflector:
         self.synced = asyncio.Event()
         self.attempted = asyncio.Event()
         """Set when the state has been received or the first attempt has failed."""
+        self.current = asyncio.Event()
+        """Set while the state has been received and a watch delivers its changes."""
+        self.was_lost = False
+        """Whether the watch reported a loss: events may be missing until the state is received again."""
         self.last_error: BaseException | None = None
         self._log_fields = {"kind": kind, "namespace": namespace}
         self._rng = rng or random.Random()  # noqa: S311 - spreads load, guards nothing
         self._backoff = backoff or Backoff(rng=self._rng)
         self._missing_backoff = Backoff(initial=1.0, maximum=10.0, jitter=0.2, rng=self._rng)
         self._stream_initial_events = stream_initial_events
+        self.is_reset = False
+        """Whether the state will be received again, also if it is being received now."""
         self._list_next = False
         self._ended_early = False
         """Whether the last watch ended before its time, for example because the server was restarted."""
@@ -134,6 +127,19 @@ class Reflector:
         self._retry_now = asyncio.Event()
         self._logged_error = ""
         self._expired_at = float("-inf")
+
+    def reset(self) -> None:
+        """Receive the state again with the next call of `run`, whose current one has to be cancelled.
+
+        That one may be in this call: a handler can cause it.
+        """
+        self.is_reset = True
+        self.current.clear()
+
+    def lose(self) -> None:
+        """The watch misses events: receive the state again when it ends."""
+        self.was_lost = True
+        self.current.clear()
 
     def retry_now(self) -> None:
         """Retry now instead of after the current delay, for example because a CRD was installed."""
@@ -144,12 +150,15 @@ class Reflector:
         while True:
             # Cleared before the request, so that a call of retry_now during the request is not lost.
             self._retry_now.clear()
+            if self.is_reset:
+                self.is_reset, self.resource_version = False, ""
             try:
                 if not self.resource_version:
                     await self._receive_state()
                 if self._ended_early:
                     await self._check_history()
                 await self._receive_changes()
+                self.current.clear()
                 continue
             except Expired:
                 logger.debug(
@@ -188,6 +197,7 @@ class Reflector:
                 self.last_error = error
                 self.resource_version = ""
                 delay = self._backoff.next_delay(self._now())
+            self.current.clear()
             if delay:
                 await self._pause(delay)
 
@@ -253,43 +263,48 @@ class Reflector:
                 limit, token = 0, ""
                 self.handler.begin()
                 continue
-            for item in page.items:
-                raw = bytes(item)
-                self.handler.initial(raw, _decode_header(raw))
+            for event in page.events():
+                self.handler.initial(event)
             token = page.continue_
             if not token:
                 break
             # Other tasks run between the pages of a large list.
             await asyncio.sleep(0)
+        self._ended_early = False
         self._complete_state(page.resource_version)
 
     async def _watch_state(self) -> None:
         """Receive the initial events, then continue with changes from the same stream."""
         watch = await self._watch("", initial_events=True)
+        self._ended_early = True
         async with watch:
             self.handler.begin()
-            batches = watch.batches()
-            while True:
-                try:
-                    async with asyncio.timeout(INITIAL_IDLE_SECONDS):
-                        batch = await anext(batches, None)
-                except TimeoutError:
+            try:
+                async with asyncio.timeout(INITIAL_IDLE_SECONDS) as deadline:
+                    initial = _InitialEvents(self, deadline)
+                    await watch.deliver(initial)
+            except TimeoutError:
+                if initial.completed_at is None:
                     raise _InitialEventsFailed("the stream of initial events timed out") from None
-                if batch is None:
-                    raise ConnectionFailed("the stream of initial events ended before it was complete")
-                for index, event in enumerate(batch):
-                    if event.type == "ADDED":
-                        self.handler.initial(event.raw, event.header)
-                    elif event.type != "BOOKMARK":
-                        self.handler.event(event)
-                    elif (event.header.metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true":
-                        self._complete_state(event.header.metadata.resource_version or "")
-                        self._handle(batch[index + 1 :])
-                        await self._handle_until_end(batches)
-                        return
-                    else:
-                        self._stream_initial_events = False
-                        raise _InitialEventsFailed("the server does not mark the end of the initial events")
+                raise
+            if initial.completed_at is None:
+                raise ConnectionFailed("the stream of initial events ended before it was complete")
+            self._ended_early = self._now() - initial.completed_at < WATCH_SECONDS[0]
+
+    def receive_initial(self, batch: Sequence[ObjectEvent]) -> Sequence[ObjectEvent] | None:
+        """Receive initial events; return the events after the last one, `None` before it."""
+        for index, event in enumerate(batch):
+            if event.type == "ADDED":
+                self.handler.initial(event)
+            elif event.type != "BOOKMARK":
+                self.handler.event(event)
+            elif (event.header.metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true":
+                self._complete_state(event.resource_version)
+                return batch[index + 1 :]
+            else:
+                self._stream_initial_events = False
+                raise _InitialEventsFailed("the server does not mark the end of the initial events")
+        return None
 
     def _complete_state(self, resource_version: str) -> None:
         if not self.handler.replace(resource_version):
@@ -299,7 +314,9 @@ class Reflector:
             )
             raise Expired("the history of the server was reset")
         self.resource_version = resource_version
-        self._list_next = False
+        self._list_next = self.was_lost = False
+        if not self.is_reset:
+            self.current.set()
         self._record_success()
         self.synced.set()
         self.attempted.set()
@@ -314,14 +331,17 @@ class Reflector:
     async def _receive_changes(self) -> None:
         before, started = self.resource_version, self._now()
         self._ended_early = True
-        watch = await self._watch(before, initial_events=False)
-        async with watch:
+        async with await self._watch(before, initial_events=False) as watch:
             self._record_success()
-            await self._handle_until_end(watch.batches())
-        if self.resource_version == before and self._now() - started < SHORT_WATCH_SECONDS:
+            if not self.is_reset:
+                self.current.set()
+            await watch.deliver(self)
+        elapsed = self._now() - started
+        self._ended_early = elapsed < WATCH_SECONDS[0]
+        if self.resource_version == before and elapsed < SHORT_WATCH_SECONDS:
             raise ConnectionFailed("the server ended the watch immediately")
 
-    async def _watch(self, resource_version: str, *, initial_events: bool) -> RawWatch:
+    async def _watch(self, resource_version: str, *, initial_events: bool) -> ObjectWatch:
         return await self.source.watch(
             resource_version=resource_version,
             initial_events=initial_events,
@@ -329,21 +349,37 @@ class Reflector:
             idle_timeout=IDLE_TIMEOUT_SECONDS,
         )
 
-    async def _handle_until_end(self, batches: AsyncIterator[list[RawEvent]]) -> None:
-        started, self._ended_early = self._now(), True
-        async for batch in batches:
-            self._handle(batch)
-        self._ended_early = self._now() - started < WATCH_SECONDS[0]
-
-    def _handle(self, batch: list[RawEvent]) -> None:
+    def receive(self, batch: Sequence[ObjectEvent]) -> None:
+        """Receive changes from a watch."""
         for event in batch:
             if event.type != "BOOKMARK":
                 self.handler.event(event)
-            self.resource_version = latest_version(
-                self.resource_version, event.header.metadata.resource_version or ""
-            )
+            self.resource_version = latest_version(self.resource_version, event.resource_version)
         if batch:
             self.handler.progress(self.resource_version)
+
+
+class _InitialEvents:
+    """The receiver of a watch that starts with the state."""
+
+    def __init__(self, reflector: Reflector, deadline: asyncio.Timeout) -> None:
+        self._reflector = reflector
+        self._deadline = deadline
+        self.completed_at: float | None = None
+
+    def receive(self, batch: Sequence[ObjectEvent]) -> None:
+        now = asyncio.get_running_loop().time()
+        if self.completed_at is None:
+            changes = self._reflector.receive_initial(batch)
+            if changes is None:
+                self._deadline.reschedule(now + INITIAL_IDLE_SECONDS)
+                return
+            self.completed_at, batch = now, changes
+            self._deadline.reschedule(None)
+        self._reflector.receive(batch)
+
+    def lose(self) -> None:
+        self._reflector.lose()
 
 
 def _is_lower(one: str, other: str) -> bool:
@@ -357,4 +393,4 @@ def latest_version(one: str, other: str) -> str:
     return other or one
 
 
-__all__ = ["ListerWatcher", "Reflector", "ReflectorHandler"]
+__all__ = ["Reflector", "ReflectorHandler"]

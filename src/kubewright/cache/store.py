@@ -9,16 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from sys import intern
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from kubewright.api.codec import ObjectHeader, decode, decoder
 from kubewright.api.objects import Struct
 
+from .object_metadata import Metadata, metadata_of
+
+if TYPE_CHECKING:
+    from .lister_watcher import ObjectEvent
+
 T = TypeVar("T")
 
 _decode_header = decoder(ObjectHeader).decode
+_decode_plain = msgspec.json.Decoder().decode
 
 
 class ObjectKey(NamedTuple):
@@ -32,7 +38,10 @@ class ObjectKey(NamedTuple):
 
 
 class CacheEntry(msgspec.Struct, gc=False, frozen=True, eq=False):
-    """One version of one object. A store has entries in memory (`MemoryEntry`) or in a file."""
+    """One version of one object.
+
+    A store has entries as bytes in memory (`MemoryEntry`) or in a file, or decoded once (`SharedEntry`).
+    """
 
     @property
     def raw(self) -> bytes:
@@ -54,6 +63,24 @@ class CacheEntry(msgspec.Struct, gc=False, frozen=True, eq=False):
         """Number of bytes."""
         return len(self.raw)
 
+    @property
+    def metadata(self) -> Metadata:
+        """Name, uid, owners, finalizers and deletion, decoded without the rest."""
+        return metadata_of(self.raw, self.revision)
+
+    @property
+    def object(self) -> dict[str, Any]:
+        """The object as plain data."""
+        return decode_object(self.raw, self.revision)
+
+    def without_object(self) -> CacheEntry:
+        """Return what an informer of metadata stores of this version."""
+        return self
+
+    def with_object(self, raw: bytes) -> CacheEntry:
+        """Return this version with its bytes, if it does not have them."""
+        return self
+
     def header(self) -> ObjectHeader:
         """Decode apiVersion, kind and metadata only."""
         return _decode_header(self.raw)
@@ -69,6 +96,61 @@ class MemoryEntry(CacheEntry, gc=False, frozen=True, eq=False):
     raw: bytes
     revision: int
     uid: str
+
+
+class SharedEntry(CacheEntry, gc=False, frozen=True, eq=False):
+    """An entry that is decoded once for all its readers, which must not change the object.
+
+    For kinds that are read much more often than they change. An informer of metadata stores it without bytes:
+    `raw` is empty then, except in the change that a handler receives.
+    """
+
+    metadata: Metadata
+    raw: bytes
+    decoded: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, event: ObjectEvent) -> SharedEntry:
+        """Return the entry of a received version; raises `msgspec.DecodeError`."""
+        metadata = metadata_of(event.raw, event.revision)
+        # One copy of each name in memory.
+        metadata.name, metadata.namespace = event.name, intern(event.namespace)
+        return cls(metadata, event.raw)
+
+    @property
+    def revision(self) -> int:
+        """The resource version as a number."""
+        return self.metadata.revision
+
+    @property
+    def uid(self) -> str:
+        """The uid of the object."""
+        return self.metadata.uid
+
+    @property
+    def object(self) -> dict[str, Any]:
+        """The object as plain data. Do not change it."""
+        found = self.decoded
+        if found is None:
+            found = decode_object(self.raw, self.metadata.revision)
+            msgspec.structs.force_setattr(self, "decoded", found)
+        return found
+
+    def without_object(self) -> SharedEntry:
+        """Return the metadata."""
+        return SharedEntry(self.metadata, b"") if self.raw else self
+
+    def with_object(self, raw: bytes) -> SharedEntry:
+        """Return this version with its bytes, if it does not have them."""
+        return SharedEntry(self.metadata, raw) if raw and not self.raw else self
+
+
+def decode_object(raw: bytes, revision: int) -> dict[str, Any]:
+    """Decode an object to plain data; stored objects do not contain their resourceVersion."""
+    obj: dict[str, Any] = _decode_plain(raw)
+    if revision:
+        obj["metadata"]["resourceVersion"] = str(revision)
+    return obj
 
 
 class _Labels(Struct):
@@ -99,6 +181,36 @@ class ObjectChange(NamedTuple):
     new: CacheEntry | None
     initial: bool = False
     """Whether it comes from a list or a resync instead of a watch event."""
+
+    @property
+    def type(self) -> str:
+        """ADDED, MODIFIED or DELETED."""
+        if self.new is None:
+            return "DELETED"
+        return "ADDED" if self.old is None else "MODIFIED"
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the object; empty if it is cluster-scoped."""
+        return self.key.namespace
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+        return self.key.name
+
+    @property
+    def entry(self) -> CacheEntry:
+        """The current version; of a deleted object, the last."""
+        found = self.new if self.new is not None else self.old
+        assert found is not None
+        return found
+
+    @property
+    def old_object(self) -> dict[str, Any] | None:
+        """The previous state of an object that exists, as plain data; `None` if it is not known."""
+        old = self.old
+        return old.object if old is not None and self.new is not None and old.raw else None
 
 
 class Store:

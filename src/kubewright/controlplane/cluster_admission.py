@@ -23,8 +23,6 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-import msgspec
-
 from kubewright.api.errors import NotFound, internal_error
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.client.errors import ConnectionFailed, NoKindMatch
@@ -35,9 +33,9 @@ from .webhooks import DNSResolver, MutatingWebhooks, ValidatingWebhooks, Webhook
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
     from kubewright.cache.informer import Informer
-    from kubewright.cache.store import ObjectChange, ObjectKey
     from kubewright.client import Client
     from kubewright.client.discovery.api_resource import APIResource
+    from kubewright.client.kind_types import AnyKind
 
     from .admission.sources import ObjectInformer, ParamResource
 
@@ -62,7 +60,9 @@ _RESOURCES = (
     (_GROUP, "validatingadmissionpolicybindings"),
     (_GROUP, "validatingwebhookconfigurations"),
 )
-_decode = msgspec.json.Decoder().decode
+_KINDS: Mapping[tuple[str, str], AnyKind] = {
+    (group, plural): f"{plural}.{group}" if group else plural for group, plural in _RESOURCES
+}
 
 
 class ClusterAdmission:
@@ -135,22 +135,21 @@ class ClusterInformers:
     """Namespaces and admission configuration of a cluster, from a cache; an `ObjectSource`."""
 
     def __init__(self, cluster: Client) -> None:
-        from kubewright.cache import Cache
+        from kubewright.cache import Cache, KindOptions, SharedEntry
 
         self._cluster = cluster
-        self._cache = Cache(cluster, resync=0)
-        self._informers: dict[tuple[str, str], ClusterInformer] = {}
+        options = KindOptions(form=SharedEntry.of)
+        self._cache = Cache(cluster, kinds=dict.fromkeys(_KINDS.values(), options), resync=0)
+        self._informers: dict[tuple[str, str], Informer] = {}
 
     async def start(self) -> None:
         """Watch the resources that the cluster serves; return when they have been listed."""
         await self._cache.start()
-        for group, plural in _RESOURCES:
+        for (group, plural), kind in _KINDS.items():
             try:
-                informer = await self._cache.informer(f"{plural}.{group}" if group else plural)
+                self._informers[group, plural] = await self._cache.informer(kind)
             except NoKindMatch:
                 logger.info("the cluster does not serve this resource", extra={"resource": plural})
-                continue
-            self._informers[group, plural] = ClusterInformer(informer)
         await self._cache.wait_for_sync()
 
     async def stop(self) -> None:
@@ -178,38 +177,6 @@ class ClusterInformers:
         except ConnectionFailed as error:
             raise internal_error(f"cannot get namespace {name} from the cluster: {error}") from None
         return requested
-
-
-class ClusterInformer:
-    """Decoded objects of one cluster-scoped resource."""
-
-    def __init__(self, informer: Informer) -> None:
-        self.generation = 0
-        self._informer = informer
-        self._objects: dict[ObjectKey, Object] = {}
-        informer.add_handler(self._changed)
-
-    @property
-    def fresh(self) -> bool:
-        """Whether the resource has been listed."""
-        return self._informer.has_synced
-
-    def get(self, name: str) -> Object | None:
-        """Return one object. Do not change it."""
-        from kubewright.cache.store import ObjectKey
-
-        return self._objects.get(ObjectKey("", name))
-
-    def list(self) -> list[Object]:
-        """Return all objects, ordered by name. Do not change them."""
-        return [obj for _, obj in sorted(self._objects.items(), key=lambda item: item[0])]
-
-    def _changed(self, change: ObjectChange) -> None:
-        self.generation += 1
-        if change.new is None:
-            self._objects.pop(change.key, None)
-        else:
-            self._objects[change.key] = _decode(change.new.raw)
 
 
 class ClusterParams:

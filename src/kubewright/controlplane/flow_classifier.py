@@ -16,8 +16,9 @@ from kubewright.text_cache import SHORT
 if TYPE_CHECKING:
     from kubewright.apiserver.authentication.user import User
     from kubewright.apiserver.http.request_info import RequestInfo
+    from kubewright.cache.store import ObjectChange
 
-    from .informers import Informers, ResourceEvent
+    from .informers import Informers
 
 Object = dict[str, Any]
 
@@ -53,19 +54,19 @@ class FlowClassifier:
         informers.add_handler(GROUP, "flowschemas", self._schema_changed)
         informers.add_handler(GROUP, "prioritylevelconfigurations", self._level_changed)
 
-    def _schema_changed(self, event: ResourceEvent) -> None:
-        if event.type == "DELETED":
-            self._schemas.pop(event.name, None)
+    def _schema_changed(self, change: ObjectChange) -> None:
+        if change.type == "DELETED":
+            self._schemas.pop(change.name, None)
         else:
-            self._schemas[event.name] = event.object
+            self._schemas[change.name] = change.entry.object
         self._sorted = None
         self._cached.clear()
 
-    def _level_changed(self, event: ResourceEvent) -> None:
-        if event.type == "DELETED":
-            self._levels.pop(event.name, None)
+    def _level_changed(self, change: ObjectChange) -> None:
+        if change.type == "DELETED":
+            self._levels.pop(change.name, None)
         else:
-            self._levels[event.name] = event.object
+            self._levels[change.name] = change.entry.object
         self.control.set_levels(priority_levels(list(self._levels.values()), self._total))
         self._sorted = None
         self._cached.clear()

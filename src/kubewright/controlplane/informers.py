@@ -5,9 +5,9 @@
     namespace = await informers.get("", "namespaces", "default")
     roles = await informers.list("rbac.authorization.k8s.io", "clusterroles")
 
-There is one informer per resource, started when the first consumer asks for it. It is fed by the server's own
-watch on storage: no requests are made, the metadata of each event is decoded once, and whole objects are
-retained only for resources that a consumer reads.
+There is one `kubewright.cache.Informer` per resource, started when the first consumer asks for it. It is fed
+by the server's own watch on storage (`StorageListWatch`): no requests are made, the metadata of each event is
+decoded once, and whole objects are retained only for resources that a consumer reads.
 
 Consistency:
 
@@ -28,14 +28,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence, Set
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from prometheus_client import Counter
 
 from kubewright.api.errors import ServiceUnavailable
+from kubewright.api.gvk import GroupVersionKind
 from kubewright.apiserver.stored_objects import UndecodableObject
+from kubewright.cache.informer import Informer, ResourceEventHandler
+from kubewright.cache.store import ObjectChange, ObjectKey, SharedEntry, decode_object
+from kubewright.client.backoff import Backoff
 
-from .informer import Handler, Informer, Key, Needs, Object, ResourceEvent, decode_object
+from .storage_list_watch import StorageListWatch
 
 if TYPE_CHECKING:
     from kubewright.api.gvk import GroupResource
@@ -44,6 +49,14 @@ if TYPE_CHECKING:
     from kubewright.apiserver.watch.cache import WatchCache
     from kubewright.apiserver.watch.event import WatchCacheEvent
 
+Object = dict[str, Any]
+Needs = Literal["metadata", "events", "objects"]
+"""What a handler reads: only metadata; also the object of an event (the entry of an object that is found
+deleted after an interruption has none: its `raw` is empty then); or always the object, for which the informer
+retains all objects of the resource.
+"""
+AllHandler = Callable[["Resource", ObjectChange], object]
+"""Receives the changes of all resources, and the declaration of the resource."""
 ResourceCallback = Callable[["Set[GroupResource]"], object]
 """Receives the resources that were added to or removed from the server."""
 
@@ -55,25 +68,29 @@ class Informers:
         self.server = server
         self.dispatcher = server.dispatcher
         self._informers: dict[tuple[str, str], Informer] = {}
-        self._by_watch_cache: dict[WatchCache, Informer] = {}
-        self._handlers: dict[tuple[str, str], list[tuple[Handler, Needs]]] = {}
+        self._sources: dict[tuple[str, str], StorageListWatch] = {}
+        self._by_watch_cache: dict[WatchCache, StorageListWatch] = {}
+        self._handlers: dict[tuple[str, str], list[tuple[ResourceEventHandler, Needs]]] = {}
         """Handlers of resources that are not served yet, or may be served again."""
-        self._all_handlers: list[Handler] = []
+        self._all_handlers = AllHandlers()
         self._resource_callbacks: list[ResourceCallback] = []
         self._changed_resources: set[GroupResource] = set()
         labels = ("group", "resource")
-        self._undecodable = Counter(
-            "kubewright_informer_undecodable_objects",
-            "Stored objects that an informer could not decode.",
-            labels,
-            registry=server.metrics.registry,
-        )
-        self._handler_errors = Counter(
-            "kubewright_informer_handler_errors",
-            "Exceptions raised by event handlers of informers.",
-            labels,
-            registry=server.metrics.registry,
-        )
+        registry = server.metrics.registry
+        self._failures = {
+            "undecodable": Counter(
+                "kubewright_informer_undecodable_objects",
+                "Stored objects that an informer could not decode.",
+                labels,
+                registry=registry,
+            ),
+            "handler": Counter(
+                "kubewright_informer_handler_errors",
+                "Exceptions raised by event handlers of informers.",
+                labels,
+                registry=registry,
+            ),
+        }
         self.dispatcher.listeners.append(self)
 
     # Reading
@@ -84,14 +101,15 @@ class Informers:
         `None` if the resource is not served. The informer keeps whole objects.
         """
         found = self._informers.get((group, plural))
-        if found is not None and found.fresh and found.retains_objects:
+        if found is not None and found.is_fresh and not found.metadata_only:
             return found
         found = self._start(group, plural, retain_objects=True)
         if found is None:
             return None
         try:
             async with asyncio.timeout(self.server.freshness_timeout):
-                await found.wait_for_revision(found.store.written)
+                await found.wait_until_current()
+                await found.wait_for_revision(self._sources[group, plural].store.written)
         except TimeoutError:
             raise _out_of_date() from None
         return found
@@ -104,7 +122,7 @@ class Informers:
     def contains(self, group: str, plural: str, name: str, *, namespace: str = "") -> bool:
         """Whether an object is known to the informer of a resource."""
         found = self._informers.get((group, plural))
-        return found is not None and (namespace, name) in found
+        return found is not None and ObjectKey(namespace, name) in found
 
     def is_watching(self, cache: WatchCache) -> bool:
         """Whether the events of a resource are received."""
@@ -135,15 +153,12 @@ class Informers:
             return found
         created: asyncio.Future[Object] = asyncio.get_running_loop().create_future()
 
-        def handler(event: ResourceEvent) -> None:
-            if event.key == (namespace, name) and event.type != "DELETED" and not created.done():
-                created.set_result(event.object)
+        def handler(change: ObjectChange) -> None:
+            if change.key == (namespace, name) and change.new is not None and not created.done():
+                created.set_result(change.new.object)
 
-        informer._handlers.append(handler)
+        informer.add_handler(handler)
         try:
-            found = informer.get(name, namespace=namespace)
-            if found is not None:
-                return found
             async with asyncio.timeout(timeout):
                 return await created
         except TimeoutError:
@@ -168,8 +183,8 @@ class Informers:
     def unknown(self, group: str, plural: str) -> Sequence[UndecodableObject]:
         """Return the errors of the objects of a resource that cannot be decoded and have no last state."""
         found, store = self._informers.get((group, plural)), self.server.store(group, plural)
-        if found is not None and found.synced:
-            return found.unknown()
+        if found is not None and found.is_current:
+            return [error for error in found.unknown() if isinstance(error, UndecodableObject)]
         return list(store.objects.undecodable.values()) if store is not None else ()
 
     # Consistency
@@ -177,7 +192,7 @@ class Informers:
     @property
     def synced(self) -> bool:
         """Whether every informer has been listed and no change in storage is delayed."""
-        return self.dispatcher.connected and all(each.synced for each in self._informers.values())
+        return self.dispatcher.connected and all(each.is_current for each in self._informers.values())
 
     async def wait_until_current(self) -> None:
         """Wait until no change in storage is delayed; raises `ServiceUnavailable` after a timeout.
@@ -197,7 +212,7 @@ class Informers:
         self._update_resources()
         for key, each in list(self._informers.items()):
             if resource is None or key == (resource.group, resource.resource):
-                await each.wait_for_sync()
+                await each.wait_until_current()
 
     async def catch_up(self) -> None:
         """Wait until every handler has received every change that is stored by now."""
@@ -213,13 +228,13 @@ class Informers:
             return False
         changed = asyncio.Event()
 
-        def handler(event: ResourceEvent) -> None:
+        def handler(change: ObjectChange) -> None:
             changed.set()
 
-        informer.add_handler(handler, needs="metadata")
+        informer.add_handler(handler)
         try:
             async with asyncio.timeout(timeout):
-                await informer.wait_for_sync()
+                await informer.wait_until_current()
                 while not condition(informer):
                     changed.clear()
                     await changed.wait()
@@ -231,16 +246,18 @@ class Informers:
 
     # Handlers
 
-    def add_handler(self, group: str, plural: str, handler: Handler, *, needs: Needs = "objects") -> None:
+    def add_handler(
+        self, group: str, plural: str, handler: ResourceEventHandler, *, needs: Needs = "objects"
+    ) -> None:
         """Call `handler` for every object and change of a resource, also if it is served only later."""
         self._handlers.setdefault((group, plural), []).append((handler, needs))
         found = self._informers.get((group, plural))
         if found is not None:
-            found.add_handler(handler, needs=needs)
+            _add_handler(found, handler, needs)
         else:
             self._start(group, plural)
 
-    def remove_handler(self, group: str, plural: str, handler: Handler) -> None:
+    def remove_handler(self, group: str, plural: str, handler: ResourceEventHandler) -> None:
         """Stop calling a handler."""
         handlers = self._handlers.get((group, plural), [])
         handlers[:] = [entry for entry in handlers if entry[0] != handler]
@@ -248,19 +265,15 @@ class Informers:
         if found is not None:
             found.remove_handler(handler)
 
-    def add_handler_for_all(self, handler: Handler) -> None:
+    def add_handler_for_all(self, handler: AllHandler) -> None:
         """Call `handler` for the metadata of every object of every resource."""
-        self._all_handlers.append(handler)
-        for informer in self._informers.values():
-            informer.add_handler(handler, needs="metadata")
+        self._all_handlers.add(handler)
         for store in list(self.server.stores):
             self._start(store.resource.group, store.resource.plural)
 
-    def remove_handler_for_all(self, handler: Handler) -> None:
+    def remove_handler_for_all(self, handler: AllHandler) -> None:
         """Stop calling a handler that was added for every resource."""
         self._all_handlers.remove(handler)
-        for informer in self._informers.values():
-            informer.remove_handler(handler)
 
     def add_resource_callback(self, callback: ResourceCallback) -> None:
         """Call `callback` with the resources that were added to or removed from the server."""
@@ -280,30 +293,36 @@ class Informers:
         found = self._informers.get((group, plural))
         if store is None or "list" not in store.resource.verbs or not self.dispatcher.running:
             return None
+        key = (group, plural)
         if found is None:
-            found = self._informers[group, plural] = Informer(self, store)
-            self._by_watch_cache[store.watch_cache] = found
-            found.retains_objects = retain_objects
-            for handler, needs in self._handlers.get((group, plural), ()):
-                found.add_handler(handler, needs=needs)
-            for handler in self._all_handlers:
-                found.add_handler(handler, needs="metadata")
-            found.relist()
-        elif found.store is not store:
-            self._by_watch_cache.pop(found.store.watch_cache, None)
-            found.store = store
-            self._by_watch_cache[store.watch_cache] = found
+            source = self._sources[key] = StorageListWatch(self.dispatcher, store)
+            self._by_watch_cache[store.watch_cache] = source
+            resource, rng = store.resource, self.server.rng
+            found = self._informers[key] = Informer(
+                GroupVersionKind(group, resource.storage_version, resource.kind),
+                {"": source},
+                metadata_only=not retain_objects,
+                form=SharedEntry.of,
+                rng=rng,
+                backoff=partial(Backoff, initial=0.5, maximum=5.0, rng=rng),
+                stream_initial_events=False,
+            )
+            found.on_failure = partial(self._count_failure, key)
+            for handler, needs in self._handlers.get(key, ()):
+                _add_handler(found, handler, needs)
+            self._all_handlers.add_informer(found, lambda: source.store.resource)
+            found.start()
+        elif self._sources[key].store is not store:
+            source = self._sources[key]
+            self._by_watch_cache.pop(source.store.watch_cache, None)
+            source.store = store
+            self._by_watch_cache[store.watch_cache] = source
         if retain_objects:
             found.retain_objects()
         return found
 
-    def count_undecodable(self, resource: Resource) -> None:
-        """Count a stored object that cannot be decoded."""
-        self._undecodable.labels(resource.group, resource.plural).inc()
-
-    def count_handler_error(self, resource: Resource) -> None:
-        """Count an exception in a handler."""
-        self._handler_errors.labels(resource.group, resource.plural).inc()
+    def _count_failure(self, key: tuple[str, str], what: str) -> None:
+        self._failures[what].labels(*key).inc()
 
     # The server's watch on storage
 
@@ -331,9 +350,10 @@ class Informers:
                     self._start(*key)
             elif store is None:
                 del self._informers[key]
-                self._by_watch_cache.pop(informer.store.watch_cache, None)
-                informer.lose()
-            elif store is not informer.store:
+                self._by_watch_cache.pop(self._sources.pop(key).store.watch_cache, None)
+                self._all_handlers.remove_informer(informer)
+                informer.cancel()
+            elif store is not self._sources[key].store:
                 self._start(*key)
         if changed:
             for callback in self._resource_callbacks:
@@ -341,38 +361,79 @@ class Informers:
 
     def on_event(self, cache: WatchCache, event: WatchCacheEvent) -> None:
         """An object was written or deleted."""
-        informer = self._by_watch_cache.get(cache)
-        if informer is None:
+        source = self._by_watch_cache.get(cache)
+        if source is None:
             if cache.resource not in self._changed_resources:
                 return
             self._update_resources()
-            informer = self._by_watch_cache.get(cache)
-            if informer is None:
+            source = self._by_watch_cache.get(cache)
+            if source is None:
                 return
-        informer.handle(event)
+        source.on_event(event)
 
     def on_watch_lost(self) -> None:
         """The watch on storage has ended: no informer is up to date."""
-        for informer in self._informers.values():
-            informer.lose()
+        for source in self._sources.values():
+            source.on_watch_lost()
 
     def on_watch_restarted(self) -> None:
         """A new watch has begun: list every resource."""
-        for informer in self._informers.values():
-            informer.relist(resync=True)
+        for source in self._sources.values():
+            source.on_watch_restarted()
+
+
+class AllHandlers:
+    """Handlers that are called for the changes of all informers of a set, with the resource of each."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[AllHandler, dict[Informer, ResourceEventHandler]] = {}
+        """Each with the handlers that were added to the informers for it."""
+        self._informers: dict[Informer, Callable[[], Resource]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._handlers)
+
+    def add(self, handler: AllHandler) -> None:
+        """Call `handler` for all objects and changes of all informers."""
+        self._handlers[handler] = {}
+        for informer in self._informers:
+            self._connect(handler, informer)
+
+    def remove(self, handler: AllHandler) -> None:
+        """Stop calling a handler."""
+        for informer, added in self._handlers.pop(handler, {}).items():
+            informer.remove_handler(added)
+
+    def add_informer(self, informer: Informer, resource: Callable[[], Resource]) -> None:
+        """Call the handlers for an informer; `resource` returns the current declaration."""
+        self._informers[informer] = resource
+        for handler in self._handlers:
+            self._connect(handler, informer)
+
+    def remove_informer(self, informer: Informer) -> None:
+        """Forget an informer."""
+        self._informers.pop(informer, None)
+        for added in self._handlers.values():
+            added.pop(informer, None)
+
+    def _connect(self, handler: AllHandler, informer: Informer) -> None:
+        resource = self._informers[informer]
+
+        def added(change: ObjectChange) -> None:
+            handler(resource(), change)
+
+        self._handlers[handler][informer] = added
+        informer.add_handler(added)
+
+
+def _add_handler(informer: Informer, handler: ResourceEventHandler, needs: Needs) -> None:
+    if needs == "objects":
+        informer.retain_objects()
+    informer.add_handler(handler, needs_objects=needs != "metadata")
 
 
 def _out_of_date() -> ServiceUnavailable:
     return ServiceUnavailable("storage is unreachable or its watch has not caught up; try again later")
 
 
-__all__ = [
-    "Handler",
-    "Informer",
-    "Informers",
-    "Key",
-    "Needs",
-    "Object",
-    "ResourceEvent",
-    "decode_object",
-]
+__all__ = ["AllHandler", "AllHandlers", "Informers", "Needs"]

@@ -11,9 +11,10 @@ from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, Use
 from .loopback_client import LoopbackClient, controller_user
 
 if TYPE_CHECKING:
+    from kubewright.cache.informer import ResourceEventHandler
+    from kubewright.cache.store import ObjectChange
     from kubewright.client import Client
 
-    from .informer import ResourceEvent
     from .plane import ControlPlane
 
 USER_AGENTS = {"system:kube-scheduler": "kube-scheduler", "system:node": "kubelet"}
@@ -32,7 +33,7 @@ class EmbeddedConnection:
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
-        self._handlers: list[tuple[str, str, Callable[[ResourceEvent], object]]] = []
+        self._handlers: list[tuple[str, str, ResourceEventHandler]] = []
 
     def client(self, user: str) -> Client:
         """Return a client of a user."""
@@ -49,11 +50,11 @@ class EmbeddedConnection:
         called = False
         own = OWN_OBJECTS.get((group, plural))
 
-        def handle(event: ResourceEvent) -> None:
+        def handle(change: ObjectChange) -> None:
             nonlocal called
-            if called or event.type == "DELETED" or own == (event.namespace, event.name):
+            if called or change.type == "DELETED" or own == (change.namespace, change.name):
                 return
-            if text and text not in (event.raw or b""):
+            if text and text not in change.entry.raw:
                 return
             called = True
             # The informer iterates its handlers now.
@@ -63,7 +64,7 @@ class EmbeddedConnection:
         self._handlers.append((group, plural, handle))
         self._plane.informers.add_handler(group, plural, handle, needs="events" if text else "metadata")
 
-    def _remove(self, group: str, plural: str, handle: Callable[[ResourceEvent], object]) -> None:
+    def _remove(self, group: str, plural: str, handle: ResourceEventHandler) -> None:
         if (group, plural, handle) in self._handlers:
             self._handlers.remove((group, plural, handle))
             self._plane.informers.remove_handler(group, plural, handle)

@@ -19,8 +19,8 @@ from kubewright.api.redaction import redact_secret
 from kubewright.api.times import monotonic_time
 from kubewright.background import run_forever
 from kubewright.cache.list_watch import ListWatch
+from kubewright.cache.lister_watcher import ObjectEvent
 from kubewright.cache.reflector import Reflector
-from kubewright.client.listwatch.raw import RawEvent
 
 if TYPE_CHECKING:
     from kubewright.client import Client
@@ -109,10 +109,10 @@ class _History:
         """Start to receive the state."""
         self._received = False
 
-    def initial(self, raw: bytes, header: ObjectHeader) -> None:
+    def initial(self, event: ObjectEvent) -> None:
         """Store the object if it has changed."""
         self._received = True
-        self._add("MODIFIED" if self.versions else "ADDED", raw, header)
+        self._add("MODIFIED" if self.versions else "ADDED", event.raw, event.header)
 
     def replace(self, resource_version: str) -> bool:
         """Store a deletion that happened while the watch was interrupted."""
@@ -122,7 +122,7 @@ class _History:
             self._append(version, 0)
         return True
 
-    def event(self, event: RawEvent) -> None:
+    def event(self, event: ObjectEvent) -> None:
         """Store a change."""
         self._add(event.type, event.raw, event.header)
 

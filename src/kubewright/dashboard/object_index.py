@@ -18,16 +18,15 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from kubewright.api.codec import ObjectHeader
 from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupKind
 from kubewright.api.times import monotonic_time
 from kubewright.background import run_forever
 from kubewright.cache.list_watch import ListWatch
+from kubewright.cache.lister_watcher import ObjectEvent
 from kubewright.cache.reflector import Reflector
 from kubewright.client.errors import ConnectionFailed, CredentialsError
 from kubewright.client.kind_types import AnyKind, metadata_of
-from kubewright.client.listwatch.raw import RawEvent
 
 from .object_records import HEALTHS, Health, KindState, ObjectRecord, read_record
 from .readable_namespaces import find_readable_namespace
@@ -305,9 +304,9 @@ class _KindHandler:
         """Start to receive a complete state."""
         self._received = set()
 
-    def initial(self, raw: bytes, header: ObjectHeader) -> None:
+    def initial(self, event: ObjectEvent) -> None:
         """Store one object of the state."""
-        record = read_record(self._state, raw, header)
+        record = read_record(self._state, event.raw, event.header)
         if self._received is not None:
             self._received.add((record.namespace, record.name))
         self._index.put(record)
@@ -322,16 +321,15 @@ class _KindHandler:
             self._index.report_progress()
         return True
 
-    def event(self, event: RawEvent) -> None:
+    def event(self, event: ObjectEvent) -> None:
         """Store or remove one object."""
-        meta = event.header.metadata
-        key = (meta.namespace or "", meta.name or "")
+        key = (event.namespace, event.name)
         if event.type == "DELETED":
             if self._received is not None:
                 self._received.discard(key)
             self._index.remove(self._state, *key)
         else:
-            self.initial(event.raw, event.header)
+            self.initial(event)
 
     def progress(self, resource_version: str) -> None:
         """Nothing depends on the position of the watch."""

@@ -11,8 +11,8 @@ from kubewright.api.codec import DecodeError, ObjectHeader, loads
 from kubewright.api.gvk import GroupVersion, GroupVersionKind
 from kubewright.background import run_forever
 from kubewright.cache.list_watch import ListWatch
+from kubewright.cache.lister_watcher import ObjectEvent
 from kubewright.cache.reflector import Reflector
-from kubewright.client.listwatch.raw import RawEvent
 
 from .object_records import milliseconds
 from .readable_namespaces import find_readable_namespace
@@ -62,14 +62,15 @@ class WarningEvents:
     def begin(self) -> None:
         """Start to receive a complete state."""
 
-    def initial(self, raw: bytes, header: ObjectHeader) -> None:
+    def initial(self, event: ObjectEvent) -> None:
         """Store one event."""
+        header = event.header
         try:
-            event = _describe(loads(raw), header)
+            described = _describe(loads(event.raw), header)
         except (DecodeError, ValueError, TypeError, AttributeError):
             return
         self._events.pop(header.metadata.uid or "", None)
-        self._events[header.metadata.uid or ""] = event
+        self._events[header.metadata.uid or ""] = described
         if len(self._events) > 2 * MAX_EVENTS:
             newest = sorted(self._events.items(), key=lambda each: each[1]["lastSeen"])[-MAX_EVENTS:]
             self._events = dict(newest)
@@ -79,10 +80,10 @@ class WarningEvents:
         """Keep events that have expired on the server: they are sorted out by age."""
         return True
 
-    def event(self, event: RawEvent) -> None:
+    def event(self, event: ObjectEvent) -> None:
         """Store a new or repeated event."""
         if event.type != "DELETED":
-            self.initial(event.raw, event.header)
+            self.initial(event)
 
     def progress(self, resource_version: str) -> None:
         """Nothing depends on the position of the watch."""

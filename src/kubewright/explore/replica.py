@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from kubewright.apiserver.authentication.user import User
     from kubewright.apiserver.rest.store import ResourceStore
     from kubewright.apiserver.server import APIServer
+    from kubewright.apiserver.stored_objects import UndecodableObject
     from kubewright.apiserver.watch.cache import WatchCache
     from kubewright.apiserver.watch.event import WatchCacheEvent
     from kubewright.controlplane.informers import Informers
@@ -70,6 +71,7 @@ class ReplicaServer:
         self.dispatcher = dispatcher
         self.clock = process.cluster.loop.time
         self.freshness_timeout = server.freshness_timeout
+        self.rng = server.rng
         self.storage = ReplicaStorage(process, server.storage, server.prefix, lists=lists)
         self.metrics = SimpleNamespace(registry=CollectorRegistry())
         self._process = process
@@ -159,6 +161,10 @@ class ReplicaStorage:
         if page.items and self._lists:
             await self._pass(f"list storage {prefix.removeprefix(self._prefix)}")
         return page
+
+    async def list_stored(self, prefix: str) -> tuple[Page, Sequence[UndecodableObject]]:
+        """Return all values with a prefix; the storage of an exploration has none that cannot be decoded."""
+        return await self.list(prefix), ()
 
     def _check_reachable(self) -> None:
         process = self._process

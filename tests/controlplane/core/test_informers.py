@@ -12,7 +12,8 @@ from tests.controlplane.path_client import PathClient
 from kubewright.apiserver import AlwaysAllow, APIServer, HTTPRequest, Resource, Version
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.apiserver.stored_objects import UndecodableObject
-from kubewright.controlplane.informers import Informers, ResourceEvent
+from kubewright.cache.store import ObjectChange, ObjectKey
+from kubewright.controlplane.informers import Informers
 from kubewright.storage import MemoryStorage
 
 THINGS = "/api/v1/namespaces/ns/things"
@@ -101,7 +102,7 @@ async def test_a_lost_watch_reports_every_object(
     objects: list[tuple[str, str]] = []
     metadata: list[tuple[str, str]] = []
     informers.add_handler("", "things", lambda event: objects.append((event.type, event.name)))
-    informers.add_handler_for_all(lambda event: metadata.append((event.type, event.name)))
+    informers.add_handler_for_all(lambda resource, change: metadata.append((change.type, change.name)))
     await informers.catch_up()
     objects.clear()
     metadata.clear()
@@ -153,7 +154,7 @@ async def test_an_undecodable_object_keeps_its_last_state(
     informers.add_handler("", "things", lambda event: later.append((event.type, event.name)))
     assert later == [("ADDED", "first"), ("ADDED", "second")]
     informer.relist()
-    await informer.wait_for_sync()
+    await informer.wait_until_current()
     assert ("DELETED", "first") not in seen
     assert informer.get("first", namespace="ns") is last
     metrics = await server.handle(HTTPRequest("GET", "/metrics", user=SYSTEM))
@@ -178,7 +179,7 @@ async def test_an_undecodable_object_without_a_last_state_is_not_missing(
     informer = await informers.informer("", "things")
     assert informer is not None
     assert informer.get("sound", namespace="ns") is not None
-    assert ("ns", "damaged") in informer
+    assert ObjectKey("ns", "damaged") in informer
     with pytest.raises(UndecodableObject, match=key):
         informer.get("damaged", namespace="ns")
     for namespace in ("ns", ""):
@@ -203,7 +204,7 @@ async def test_a_failing_handler_is_isolated(
 ) -> None:
     seen: list[str] = []
 
-    def fail(event: ResourceEvent) -> None:
+    def fail(change: ObjectChange) -> None:
         raise ValueError("broken handler")
 
     informers.add_handler("", "things", fail)
@@ -215,3 +216,28 @@ async def test_a_failing_handler_is_isolated(
     assert "event handler failed" in caplog.text
     metrics = await server.handle(HTTPRequest("GET", "/metrics", user=SYSTEM))
     assert b'kubewright_informer_handler_errors_total{group="",resource="things"} 2.0' in metrics.body
+
+
+@pytest.mark.parametrize("changes", [0, 1])
+async def test_objects_that_a_handler_of_metadata_asks_for(
+    informers: Informers, client: PathClient, changes: int
+) -> None:
+    """A handler can need the objects while it is called, from a list or for a change."""
+    seen: list[str] = []
+    for name in ("a", "b"):
+        await client.create(THINGS, thing(name, spec={"n": 1}))
+
+    def handle(change: ObjectChange) -> None:
+        if not seen and (change.name == "c" or not changes):
+            seen.append("asked")
+            informers.add_handler(
+                "", "things", lambda each: seen.append(each.entry.object["metadata"]["name"])
+            )
+
+    informers.add_handler("", "things", handle, needs="metadata")
+    await informers.wait_for_sync()
+    await client.create(THINGS, thing("c", spec={"n": 1}))
+    found = await informers.list("", "things")
+    assert [each["spec"] for each in found] == [{"n": 1}] * 3
+    await informers.catch_up()
+    assert set(seen) == {"asked", "a", "b", "c"}

@@ -381,6 +381,12 @@ class EventDispatcher:
         finally:
             self._waiters = [entry for entry in self._waiters if entry[1] is not future]
 
+    def call_at(self, revision: int, callback: Callable[[int], object]) -> None:
+        """Call `callback` with a revision once it has been dispatched; it is a later one than now."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(lambda _: callback(revision))
+        self._waiters.append((revision, future))
+
     async def catch_up(self) -> None:
         """Wait until every change that is stored by now has been dispatched."""
         revision = await self.storage.revision()

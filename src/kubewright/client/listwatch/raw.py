@@ -7,13 +7,14 @@ decoded, the object stays the bytes of the response. Decode the rest when it is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
 from kubewright.api.codec import DecodeError, ObjectHeader, RawList, decoder
 from kubewright.api.errors import APIError
+from kubewright.api.meta import revision_number
 from kubewright.client.errors import ConnectionFailed
 
 if TYPE_CHECKING:
@@ -35,6 +36,12 @@ class RawPage(NamedTuple):
     kind: str
     remaining: int | None = None
 
+    def events(self) -> Iterator[RawEvent]:
+        """Yield the items as events of a watch that starts with them."""
+        for item in self.items:
+            raw = bytes(item)
+            yield RawEvent("ADDED", raw, _decode_header(raw))
+
 
 class RawEvent(NamedTuple):
     """One event of a watch; `raw` is the object as received."""
@@ -42,6 +49,34 @@ class RawEvent(NamedTuple):
     type: str
     raw: bytes
     header: ObjectHeader
+
+    @property
+    def namespace(self) -> str:
+        """The namespace; empty for cluster-scoped objects."""
+        return self.header.metadata.namespace or ""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return self.header.metadata.name or ""
+
+    @property
+    def resource_version(self) -> str:
+        """The resource version."""
+        return self.header.metadata.resource_version or ""
+
+    @property
+    def revision(self) -> int:
+        """The resource version as a number; 0 if it is not decimal and so cannot be ordered."""
+        return revision_number(self.header.metadata.resource_version)
+
+    @property
+    def error(self) -> None:
+        """Nothing: an event that cannot be decoded ends the watch."""
+
+
+class _Receiver(Protocol):
+    def receive(self, batch: Sequence[RawEvent]) -> None: ...
 
 
 class _Envelope(msgspec.Struct, gc=False):
@@ -100,7 +135,7 @@ class RawWatch:
             incomplete = bytearray(chunk[end + 1 :])
             events, error = self._decode(lines)
             if events:
-                self.resource_version = _version(events[-1]) or self.resource_version
+                self.resource_version = events[-1].resource_version or self.resource_version
                 yield events
             if error is not None:
                 raise error
@@ -111,7 +146,7 @@ class RawWatch:
         async for batch in self.batches():
             for event in batch:
                 # A caller that stops within a batch continues after this event.
-                self.resource_version = _version(event) or self.resource_version
+                self.resource_version = event.resource_version or self.resource_version
                 yield event
 
     def _decode(self, lines: bytes) -> tuple[list[RawEvent], APIError | None]:
@@ -127,6 +162,11 @@ class RawWatch:
             raise ConnectionFailed(f"cannot decode a watch event: {error}") from error
         return events, None
 
+    async def deliver(self, receiver: _Receiver) -> None:
+        """Call `receiver.receive` with the events that arrived together, until the watch ends."""
+        async for batch in self.batches():
+            receiver.receive(batch)
+
     async def aclose(self) -> None:
         """Close the connection."""
         await self._stream.aclose()
@@ -136,10 +176,6 @@ class RawWatch:
 
     async def __aexit__(self, *exc: object) -> None:
         await asyncio.shield(self.aclose())
-
-
-def _version(event: RawEvent) -> str:
-    return event.header.metadata.resource_version or ""
 
 
 def _error(raw: bytes) -> APIError:

@@ -14,7 +14,9 @@ from kubewright.apiserver.authorization.rbac import RBAC_GROUP, PolicyRule, path
 from kubewright.apiserver.stored_objects import UndecodableObject
 
 if TYPE_CHECKING:
-    from kubewright.controlplane.informers import Informer, Informers, Key, ResourceEvent
+    from kubewright.cache.informer import Informer
+    from kubewright.cache.store import ObjectChange, ObjectKey
+    from kubewright.controlplane.informers import Informers
 
 Object = dict[str, Any]
 _SERVICE_ACCOUNT = "system:serviceaccount:"
@@ -39,7 +41,7 @@ class RuleResolver:
         self._synced: tuple[Informer, ...] = ()
         self._bindings: dict[str, dict[tuple[str, str], dict[str, Object]]] = {}
         """Bindings by namespace, subject and name."""
-        self._subjects: dict[Key, list[tuple[str, str]]] = {}
+        self._subjects: dict[ObjectKey, list[tuple[str, str]]] = {}
         """The subjects under which each binding is indexed."""
         self._known: dict[tuple[str, tuple[str, ...], str], ResolvedRules] = {}
         for plural in ("clusterrolebindings", "rolebindings"):
@@ -69,7 +71,7 @@ class RuleResolver:
 
     @property
     def _is_connected(self) -> bool:
-        return self._informers.dispatcher.connected and all(each.synced for each in self._synced)
+        return self._informers.dispatcher.connected and all(each.is_current for each in self._synced)
 
     async def _wait_until_current(self) -> None:
         """Wait for acknowledged writes and, after an interruption, until no change in storage is missing.
@@ -79,7 +81,7 @@ class RuleResolver:
         informers = self._informers
         if informers.dispatcher.connected and self._synced:
             for each in self._synced:
-                if not each.fresh:
+                if not each.is_fresh:
                     break
             else:
                 return
@@ -87,24 +89,24 @@ class RuleResolver:
         found = [await informers.informer(RBAC_GROUP, plural) for plural in _RESOURCES]
         self._synced = tuple(each for each in found if each is not None)
 
-    def _role_changed(self, event: ResourceEvent) -> None:
+    def _role_changed(self, change: ObjectChange) -> None:
         self._known.clear()
 
-    def _binding_changed(self, event: ResourceEvent) -> None:
+    def _binding_changed(self, change: ObjectChange) -> None:
         self._known.clear()
-        by_subject = self._bindings.setdefault(event.namespace, {})
-        for subject in self._subjects.pop(event.key, ()):
+        by_subject = self._bindings.setdefault(change.namespace, {})
+        for subject in self._subjects.pop(change.key, ()):
             bindings = by_subject.get(subject, {})
-            bindings.pop(event.name, None)
+            bindings.pop(change.name, None)
             if not bindings:
                 by_subject.pop(subject, None)
-        if event.type != "DELETED":
-            subjects = _subjects(event.object, event.namespace)
-            self._subjects[event.key] = subjects
+        if change.type != "DELETED":
+            subjects = _subjects(change.entry.object, change.namespace)
+            self._subjects[change.key] = subjects
             for subject in subjects:
-                by_subject.setdefault(subject, {})[event.name] = event.object
+                by_subject.setdefault(subject, {})[change.name] = change.entry.object
         if not by_subject:
-            del self._bindings[event.namespace]
+            del self._bindings[change.namespace]
 
     def _role(self, reference: Object, namespace: str) -> Object | None:
         name = reference.get("name") or ""

@@ -26,7 +26,7 @@ class ObjectInformer(Protocol):
         """Grows with every change."""
 
     @property
-    def fresh(self) -> bool:
+    def is_fresh(self) -> bool:
         """Whether the state includes every write that the source guarantees to include."""
 
     def list(self) -> list[Object]:

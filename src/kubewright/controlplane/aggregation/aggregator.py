@@ -23,7 +23,8 @@ from .remote import Remote, Service
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
-    from kubewright.controlplane.informers import Informers, ResourceEvent
+    from kubewright.cache.store import ObjectChange
+    from kubewright.controlplane.informers import Informers
     from kubewright.controlplane.webhooks.resolver import ServiceResolver
     from kubewright.tls.certificates import KeyPair
 
@@ -68,11 +69,11 @@ class Aggregator(Component):
         overrides = self._resolver.overrides
         return name in overrides or f"{name}:{service.port}" in overrides
 
-    def _changed(self, event: ResourceEvent) -> None:
-        spec = event.object.get("spec") or {}
+    def _changed(self, change: ObjectChange) -> None:
+        spec = change.entry.object.get("spec") or {}
         key = (spec.get("group") or "", spec.get("version") or "")
         service = Service.of(spec)
-        if event.type == "DELETED" or service is None:
+        if change.type == "DELETED" or service is None:
             self._withdraw(key)
             return
         self._specs[key] = spec
@@ -84,7 +85,7 @@ class Aggregator(Component):
             if key[0]:
                 self.server.add_handler(f"/apis/{key[0]}", self._group)
             self._shown_anew()
-        conditions = (event.object.get("status") or {}).get("conditions") or ()
+        conditions = (change.entry.object.get("status") or {}).get("conditions") or ()
         proxy.available = any(
             each.get("type") == "Available" and each.get("status") == "True" for each in conditions
         )

@@ -26,7 +26,8 @@ from .remote import Remote, Service
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
-    from kubewright.controlplane.informers import Informers, ResourceEvent
+    from kubewright.cache.store import ObjectChange
+    from kubewright.controlplane.informers import Informers
 
 Object = dict[str, Any]
 Verdict = tuple[str, str, str]
@@ -67,26 +68,26 @@ class Availability:
         controller.watch(InformerSource(informers, slices, self._slice_changed, needs="events"))
         self.controllers = (controller,)
 
-    def _api_service_changed(self, event: ResourceEvent) -> Iterable[str]:
-        service = Service.of(event.object.get("spec") or {})
-        if event.type == "DELETED" or service is None:
-            self._services.pop(event.name, None)
+    def _api_service_changed(self, change: ObjectChange) -> Iterable[str]:
+        service = Service.of(change.entry.object.get("spec") or {})
+        if change.type == "DELETED" or service is None:
+            self._services.pop(change.name, None)
             return
-        self._services[event.name] = service
-        old = event.old_object
-        if old is None or old.get("spec") != event.object.get("spec"):
-            yield event.name
+        self._services[change.name] = service
+        old = change.old_object
+        if old is None or old.get("spec") != change.entry.object.get("spec"):
+            yield change.name
 
-    def _service_changed(self, event: ResourceEvent) -> Iterable[str]:
-        return self._api_services_of(event.namespace, event.name)
+    def _service_changed(self, change: ObjectChange) -> Iterable[str]:
+        return self._api_services_of(change.namespace, change.name)
 
-    def _slice_changed(self, event: ResourceEvent) -> Iterable[str]:
+    def _slice_changed(self, change: ObjectChange) -> Iterable[str]:
         if not self._services:
             return ()
-        if not event.has_object:
+        if not change.entry.raw:
             return tuple(self._services)
-        labels = event.object["metadata"].get("labels") or {}
-        return self._api_services_of(event.namespace, labels.get("kubernetes.io/service-name", ""))
+        labels = change.entry.object["metadata"].get("labels") or {}
+        return self._api_services_of(change.namespace, labels.get("kubernetes.io/service-name", ""))
 
     def _api_services_of(self, namespace: str, name: str) -> Iterable[str]:
         for api_service, service in self._services.items():

@@ -13,44 +13,29 @@ known objects remain.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kubewright.api.gvk import GroupResource
+from kubewright.api.gvk import GroupResource, GroupVersionKind
 from kubewright.apiserver.resource import Resource, Version
-from kubewright.background import run_forever
-from kubewright.controlplane.informer import Handler, Key, ResourceEvent
-from kubewright.controlplane.loopback_client import controller_user, error_of
-from kubewright.controlplane.object_metadata import Metadata, metadata_of_object
+from kubewright.controlplane.informers import AllHandlers
+from kubewright.controlplane.loopback_client import controller_user
 
 from .local import API_SERVICES
 
 if TYPE_CHECKING:
-    from kubewright.api.codec import ObjectHeader
     from kubewright.apiserver.server import APIServer
-    from kubewright.client.listwatch.raw import RawEvent, RawPage, RawWatch
-    from kubewright.controlplane.informers import Informers
-
-logger = logging.getLogger("kubewright.controlplane")
+    from kubewright.cache.informer import Informer
+    from kubewright.controlplane.informers import AllHandler, Informers
 
 Object = dict[str, Any]
 
 USER = controller_user("metadata-informers")
-METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 WATCHED_VERBS = frozenset(("delete", "list", "watch"))
 """The verbs of a resource whose owner references are followed."""
-
-
-_decode = msgspec.json.Decoder().decode
-
-
-def _decode_metadata(raw: bytes) -> Metadata:
-    """Decode the metadata of an object of an extension API server."""
-    return metadata_of_object(_decode(raw))
 
 
 class AggregatedInformers:
@@ -63,8 +48,9 @@ class AggregatedInformers:
         """Group version to its resources, in the order of preference."""
         self._unavailable: set[tuple[str, str]] = set()
         self._encoded = b""
-        self._informers: dict[GroupResource, _AggregatedInformer] = {}
-        self._handlers: list[Handler] = []
+        self._informers: dict[GroupResource, tuple[Informer, str]] = {}
+        """With the version that is watched."""
+        self._handlers = AllHandlers()
         self._callbacks: list[Callable[[], object]] = []
 
     # Resources
@@ -118,17 +104,14 @@ class AggregatedInformers:
 
     # Handlers, as `kubewright.controlplane.informers.Informers` has them
 
-    def add_handler_for_all(self, handler: Handler) -> None:
+    def add_handler_for_all(self, handler: AllHandler) -> None:
         """Call `handler` for the metadata of every object of every resource."""
-        self._handlers.append(handler)
-        for informer in self._informers.values():
-            informer.replay(handler)
+        self._handlers.add(handler)
         self._update_informers()
 
-    def remove_handler_for_all(self, handler: Handler) -> None:
+    def remove_handler_for_all(self, handler: AllHandler) -> None:
         """Stop calling a handler."""
-        if handler in self._handlers:
-            self._handlers.remove(handler)
+        self._handlers.remove(handler)
 
     async def wait_for_sync(self) -> None:
         """Wait until the APIServices are known; extension API servers may be unavailable."""
@@ -140,11 +123,8 @@ class AggregatedInformers:
 
     async def stop(self) -> None:
         """Stop all informers."""
-        self._handlers.clear()
         informers, self._informers = self._informers, {}
-        for informer in informers.values():
-            informer.task.cancel()
-        await asyncio.gather(*(each.task for each in informers.values()), return_exceptions=True)
+        await asyncio.gather(*(informer.stop() for informer, _ in informers.values()))
 
     def _update_informers(self) -> None:
         wanted = {
@@ -152,16 +132,20 @@ class AggregatedInformers:
             for key, resource in (self._preferred(()) if self._handlers else {}).items()
             if WATCHED_VERBS.issubset(resource.verbs)
         }
-        for key, informer in list(self._informers.items()):
-            resource = wanted.get(key)
-            if resource is None or resource.storage_version != informer.resource.storage_version:
-                informer.task.cancel()
+        for key, (informer, version) in list(self._informers.items()):
+            declared = wanted.get(key)
+            if declared is None or declared.storage_version != version:
+                self._handlers.remove_informer(informer)
+                informer.cancel()
                 del self._informers[key]
-            elif (key.group, resource.storage_version) not in self._unavailable:
+            elif (key.group, version) not in self._unavailable and informer.last_error is not None:
                 informer.retry_now()
         for key, resource in wanted.items():
             if key not in self._informers:
-                self._informers[key] = _AggregatedInformer(self.server, resource, self._handlers)
+                informer = _metadata_informer(self.server, resource)
+                self._informers[key] = informer, resource.storage_version
+                self._handlers.add_informer(informer, partial(_identity, resource))
+                informer.start()
 
 
 def _resources(group: str, entry: Object) -> list[Resource]:
@@ -179,126 +163,29 @@ def _resources(group: str, entry: Object) -> list[Resource]:
     ]
 
 
-class _AggregatedInformer:
-    """The objects of one resource; a `ReflectorHandler`."""
-
-    def __init__(self, server: APIServer, resource: Resource, handlers: list[Handler]) -> None:
-        from kubewright.cache.reflector import Reflector
-
-        self.resource = resource
-        self._handlers = handlers
-        self._metadata: dict[Key, Metadata] = {}
-        self._listed: set[Key] = set()
-        source = _MetadataListWatch(server, resource)
-        self._reflector = Reflector(str(resource.group_resource), source, self, stream_initial_events=False)
-        self.task = run_forever(self._reflector.run, name=f"informer {resource.group_resource}")
-
-    def retry_now(self) -> None:
-        """Retry a failed list or watch now."""
-        if self._reflector.last_error is not None:
-            self._reflector.retry_now()
-
-    def replay(self, handler: Handler) -> None:
-        """Call a new handler for the known objects."""
-        for key, metadata in list(self._metadata.items()):
-            self._call(handler, self._event(key, metadata, None, initial=True))
-
-    def begin(self) -> None:
-        self._listed.clear()
-
-    def initial(self, raw: bytes, header: ObjectHeader) -> None:
-        self._listed.add(self._put(raw, initial=True))
-
-    def replace(self, resource_version: str) -> bool:
-        for key in [key for key in self._metadata if key not in self._listed]:
-            self._delete(key)
-        self._listed.clear()
-        return True
-
-    def event(self, event: RawEvent) -> None:
-        if event.type == "DELETED":
-            metadata = _decode_metadata(event.raw)
-            self._delete((metadata.namespace, metadata.name))
-        else:
-            self._put(event.raw)
-
-    def progress(self, resource_version: str) -> None:
-        pass
-
-    def _put(self, raw: bytes, *, initial: bool = False) -> Key:
-        metadata = _decode_metadata(raw)
-        key = (metadata.namespace, metadata.name)
-        known = self._metadata.get(key)
-        self._metadata[key] = metadata
-        if known != metadata:
-            self._emit(self._event(key, metadata, known, initial=initial))
-        return key
-
-    def _delete(self, key: Key) -> None:
-        known = self._metadata.pop(key, None)
-        if known is not None:
-            self._emit(ResourceEvent(self.resource, key, known, known, new=None, old=None))
-
-    def _event(self, key: Key, metadata: Metadata, old: Metadata | None, *, initial: bool) -> ResourceEvent:
-        return ResourceEvent(self.resource, key, metadata, old, new=b"", old=None, initial=initial)
-
-    def _emit(self, event: ResourceEvent) -> None:
-        for handler in list(self._handlers):
-            self._call(handler, event)
-
-    def _call(self, handler: Handler, event: ResourceEvent) -> None:
-        try:
-            handler(event)
-        except Exception:
-            logger.exception(
-                "event handler failed",
-                extra={"resource": str(self.resource.group_resource), "object": "/".join(event.key)},
-            )
+def _identity(resource: Resource) -> Resource:
+    return resource
 
 
-class _MetadataListWatch:
-    """Lists and watches of one resource through the aggregator; a `ListerWatcher`."""
+def _metadata_informer(server: APIServer, resource: Resource) -> Informer:
+    """Return the informer of a resource, whose requests pass the aggregator."""
+    from kubewright.apiserver.in_process import InProcessTransport
+    from kubewright.cache.informer import Informer
+    from kubewright.cache.list_watch import ListWatch
+    from kubewright.cache.store import SharedEntry
+    from kubewright.client.client import Client
+    from kubewright.client.kind_types import metadata_of
 
-    def __init__(self, server: APIServer, resource: Resource) -> None:
-        from kubewright.apiserver.in_process import InProcessTransport
-
-        self._transport = InProcessTransport(server, USER, {"User-Agent": "kube-controller-manager"})
-        self._path = f"/apis/{resource.group}/{resource.storage_version}/{resource.plural}"
-
-    async def list(self, *, limit: int, continue_: str) -> RawPage:
-        from urllib.parse import urlencode
-
-        from kubewright.client.listwatch.raw import read_page
-
-        query = {"limit": str(limit)} if limit else {}
-        if continue_:
-            query["continue"] = continue_
-        response = await self._transport.send(
-            "GET", self._path, urlencode(query), {"Accept": METADATA_LIST}, timeout=60.0
-        )
-        if response.status >= 400:
-            raise error_of(response.status, response.body)
-        return read_page(response.body)
-
-    async def watch(
-        self, *, resource_version: str, initial_events: bool, timeout_seconds: int, idle_timeout: float
-    ) -> RawWatch:
-        from urllib.parse import urlencode
-
-        from kubewright.client.listwatch.raw import RawWatch
-
-        query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(timeout_seconds)}
-        if initial_events:
-            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-        if resource_version:
-            query["resourceVersion"] = resource_version
-        stream = await self._transport.stream(
-            "GET", self._path, urlencode(query), {"Accept": METADATA}, idle_timeout=idle_timeout
-        )
-        if stream.status >= 400:
-            body = b"".join([chunk async for chunk in stream])
-            raise error_of(stream.status, body)
-        return RawWatch(stream, resource_version)
+    transport = InProcessTransport(server, USER)
+    client = Client.from_transport(transport, user_agent="kube-controller-manager")
+    kind = GroupVersionKind(resource.group, resource.storage_version, resource.kind)
+    return Informer(
+        kind,
+        {"": ListWatch(client, metadata_of(kind))},
+        metadata_only=True,
+        form=SharedEntry.of,
+        stream_initial_events=False,
+    )
 
 
 __all__ = ["AggregatedInformers"]

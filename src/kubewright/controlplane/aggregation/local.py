@@ -21,7 +21,8 @@ from kubewright.controlplane.loopback_client import LoopbackClient
 if TYPE_CHECKING:
     from kubewright.apiserver.resource import Resource
     from kubewright.apiserver.server import APIServer
-    from kubewright.controlplane.informers import Informers, ResourceEvent
+    from kubewright.cache.store import ObjectChange
+    from kubewright.controlplane.informers import Informers
 
 Object = dict[str, Any]
 
@@ -167,9 +168,9 @@ class LocalServices:
                 for version in before.keys() ^ self._versions(group).keys():
                     queue.add((group, version))
 
-    def _api_service_changed(self, event: ResourceEvent) -> Iterable[tuple[str, str]]:
-        spec = event.object.get("spec") or {}
-        if event.type == "DELETED" or not spec.get("service"):
+    def _api_service_changed(self, change: ObjectChange) -> Iterable[tuple[str, str]]:
+        spec = change.entry.object.get("spec") or {}
+        if change.type == "DELETED" or not spec.get("service"):
             yield spec.get("group") or "", spec.get("version") or ""
 
     async def _reconcile(self, key: tuple[str, str]) -> None:

@@ -30,18 +30,19 @@ from typing import TYPE_CHECKING, Any
 from kubewright.api.errors import APIError, NotFound
 from kubewright.api.gvk import GroupResource
 from kubewright.api.times import format_time
+from kubewright.cache.object_metadata import Metadata, OwnerReference, metadata_of, metadata_of_object
 from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
-from kubewright.controlplane.object_metadata import Metadata, OwnerReference, metadata_of, metadata_of_object
 
 from . import Component, new_controller
 from .owner_graph import FOREGROUND, ORPHAN, Node, OwnerGraph, Step
-from .source import AggregatedSource, InformerSource
+from .source import AllResourcesSource
 
 if TYPE_CHECKING:
     from kubewright.apiserver.resource import Resource
     from kubewright.apiserver.server import APIServer
+    from kubewright.cache.store import ObjectChange
     from kubewright.controlplane.aggregation.informers import AggregatedInformers
-    from kubewright.controlplane.informers import Informers, ResourceEvent
+    from kubewright.controlplane.informers import Informers
 
 EVENTS = GroupResource("", "events")
 IGNORED = frozenset((("", "events"), ("events.k8s.io", "events")))
@@ -74,9 +75,9 @@ class GarbageCollector(Component):
         self.client = LoopbackClient(server, controller_user("generic-garbage-collector"))
         self._deletions = new_controller("garbage-collector", self._reconcile, workers=4)
         self._orphanings = new_controller("garbage-collector-orphans", self._orphan_dependents, workers=4)
-        self._deletions.watch(InformerSource(informers, None, self._object_changed))
+        self._deletions.watch(AllResourcesSource(informers, self._object_changed))
         if aggregated is not None:
-            self._deletions.watch(AggregatedSource(aggregated, self._object_changed))
+            self._deletions.watch(AllResourcesSource(aggregated, self._object_changed))
             aggregated.add_resource_callback(self._check_resources)
         self.controllers = (self._orphanings, self._deletions)
         self._unknown_kind: set[str] = set()
@@ -97,15 +98,15 @@ class GarbageCollector(Component):
         """Wait until no object does."""
         await self._none_pending.wait()
 
-    def _object_changed(self, event: ResourceEvent) -> Iterable[str]:
-        resource, metadata, old = event.resource, event.metadata, event.old_metadata
+    def _object_changed(self, resource: Resource, change: ObjectChange) -> Iterable[str]:
+        metadata, old = change.entry.metadata, change.old
         if (resource.group, resource.plural) not in IGNORED:
-            if event.type == "DELETED":
+            if change.type == "DELETED":
                 self._remove(metadata.uid)
             else:
                 if old is not None and old.uid != metadata.uid:
                     self._remove(old.uid)
-                self._enqueue(self.graph.put(resource, metadata, event.namespace))
+                self._enqueue(self.graph.put(resource, metadata, change.namespace))
         return ()
 
     def _remove(self, uid: str) -> None:

@@ -17,19 +17,20 @@ from typing import TYPE_CHECKING, Any
 from kubewright.api.errors import APIError, Conflict, MethodNotAllowed, NotFound
 from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.objects import current_timestamp
+from kubewright.cache.object_metadata import Metadata, metadata_of
 from kubewright.controller.request import Result
 from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
-from kubewright.controlplane.object_metadata import Metadata, metadata_of
 
 from . import Component, new_controller
-from .source import AggregatedSource, InformerSource
+from .source import AllResourcesSource, InformerSource
 
 if TYPE_CHECKING:
     from kubewright.apiserver.resource import Resource
     from kubewright.apiserver.rest.store import ResourceStore
     from kubewright.apiserver.server import APIServer
+    from kubewright.cache.store import ObjectChange
     from kubewright.controlplane.aggregation.informers import AggregatedInformers
-    from kubewright.controlplane.informers import Informers, ResourceEvent
+    from kubewright.controlplane.informers import Informers
 
 Object = dict[str, Any]
 
@@ -120,21 +121,21 @@ class NamespaceController(Component):
         self._terminating: set[str] = set()
         controller = new_controller("namespace-controller", self._reconcile, workers=4)
         controller.watch(InformerSource(informers, NAMESPACES, self._namespace_changed, needs="metadata"))
-        controller.watch(InformerSource(informers, None, self._content_changed))
+        controller.watch(AllResourcesSource(informers, self._content_changed))
         if aggregated is not None:
-            controller.watch(AggregatedSource(aggregated, self._content_changed))
+            controller.watch(AllResourcesSource(aggregated, self._content_changed))
             aggregated.add_resource_callback(self._aggregated_resources_changed)
         self.controllers = (controller,)
 
-    def _namespace_changed(self, event: ResourceEvent) -> Iterable[str]:
-        if event.type == "DELETED":
-            self._terminating.discard(event.name)
-        elif event.metadata.deletion_timestamp is not None:
-            self._terminating.add(event.name)
-            yield event.name
+    def _namespace_changed(self, change: ObjectChange) -> Iterable[str]:
+        if change.type == "DELETED":
+            self._terminating.discard(change.name)
+        elif change.entry.metadata.deletion_timestamp is not None:
+            self._terminating.add(change.name)
+            yield change.name
 
-    def _content_changed(self, event: ResourceEvent) -> Iterable[str]:
-        return (event.namespace,) if event.namespace in self._terminating else ()
+    def _content_changed(self, resource: Resource, change: ObjectChange) -> Iterable[str]:
+        return (change.namespace,) if change.namespace in self._terminating else ()
 
     def _aggregated_resources_changed(self) -> None:
         (controller,) = self.controllers

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kubewright.controlplane.object_metadata import Metadata, OwnerReference
+from kubewright.cache.object_metadata import Metadata, OwnerReference
 
 if TYPE_CHECKING:
     from kubewright.apiserver.resource import Resource

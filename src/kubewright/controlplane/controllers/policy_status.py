@@ -23,7 +23,8 @@ from .source import InformerSource
 if TYPE_CHECKING:
     from kubewright.apiserver.resource import Version
     from kubewright.apiserver.server import APIServer
-    from kubewright.controlplane.informers import Informers, ResourceEvent
+    from kubewright.cache.store import ObjectChange
+    from kubewright.controlplane.informers import Informers
 
 Object = dict[str, Any]
 
@@ -44,9 +45,9 @@ class PolicyStatusController(Component):
         controller.watch(InformerSource(informers, POLICIES, self._policy_changed, needs="metadata"))
         self.controllers = (controller,)
 
-    def _policy_changed(self, event: ResourceEvent) -> Iterable[str]:
-        if event.type != "DELETED":
-            yield event.name
+    def _policy_changed(self, change: ObjectChange) -> Iterable[str]:
+        if change.type != "DELETED":
+            yield change.name
 
     async def _reconcile(self, name: str) -> None:
         try:

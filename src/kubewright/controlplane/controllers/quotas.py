@@ -20,13 +20,15 @@ from kubewright.controlplane.admission import usage
 from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
 
 from . import Component, new_controller
-from .source import InformerSource
+from .source import AllResourcesSource, InformerSource
 
 if TYPE_CHECKING:
+    from kubewright.apiserver.resource import Resource
     from kubewright.apiserver.rest.store import ResourceStore
     from kubewright.apiserver.server import APIServer
+    from kubewright.cache.store import ObjectChange
     from kubewright.controlplane.admission.quotas import ResourceQuotas
-    from kubewright.controlplane.informers import Informers, ResourceEvent
+    from kubewright.controlplane.informers import Informers
 
 Object = dict[str, Any]
 
@@ -51,30 +53,30 @@ class QuotaController(Component):
         """Usage that another server has written, and when it was first seen, by quota."""
         self._controller = new_controller("resourcequota-controller", self._reconcile)
         self._controller.watch(InformerSource(informers, RESOURCE_QUOTAS, self._quota_changed))
-        self._controller.watch(InformerSource(informers, None, self._content_changed))
+        self._controller.watch(AllResourcesSource(informers, self._content_changed))
         self.controllers = (self._controller,)
 
-    def _quota_changed(self, event: ResourceEvent) -> Iterable[str]:
-        names = self._quotas.setdefault(event.namespace, set())
-        if event.type == "DELETED":
-            names.discard(event.name)
+    def _quota_changed(self, change: ObjectChange) -> Iterable[str]:
+        names = self._quotas.setdefault(change.namespace, set())
+        if change.type == "DELETED":
+            names.discard(change.name)
             if not names:
-                self._quotas.pop(event.namespace, None)
+                self._quotas.pop(change.namespace, None)
             return
-        names.add(event.name)
-        old = event.old_object
-        if old is not None and old.get("spec") == event.object.get("spec"):
+        names.add(change.name)
+        old = change.old_object
+        if old is not None and old.get("spec") == change.entry.object.get("spec"):
             assert self._controller.queue is not None
-            self._controller.queue.add(event.namespace, after=RECOUNT_DELAY)
+            self._controller.queue.add(change.namespace, after=RECOUNT_DELAY)
         else:
-            yield event.namespace
+            yield change.namespace
 
-    def _content_changed(self, event: ResourceEvent) -> Iterable[str]:
-        if event.namespace not in self._quotas or event.type == "ADDED":
+    def _content_changed(self, resource: Resource, change: ObjectChange) -> Iterable[str]:
+        if change.namespace not in self._quotas or change.type == "ADDED":
             return
         # A charge changes the quota itself; counting then would read the whole namespace for each create.
-        if event.type == "DELETED" or event.resource.group_resource != RESOURCE_QUOTAS:
-            yield event.namespace
+        if change.type == "DELETED" or resource.group_resource != RESOURCE_QUOTAS:
+            yield change.namespace
 
     async def _reconcile(self, namespace: str) -> None:
         if self._plugin is not None:

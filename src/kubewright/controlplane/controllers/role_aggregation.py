@@ -18,7 +18,8 @@ from .source import InformerSource
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
-    from kubewright.controlplane.informers import Informers, ResourceEvent
+    from kubewright.cache.store import ObjectChange
+    from kubewright.controlplane.informers import Informers
 
 Object = dict[str, Any]
 RBAC = "rbac.authorization.k8s.io"
@@ -37,26 +38,26 @@ class RoleAggregationController(Component):
         controller.watch(InformerSource(informers, CLUSTER_ROLES, self._role_changed))
         self.controllers = (controller,)
 
-    def _role_changed(self, event: ResourceEvent) -> Iterable[str]:
-        role = event.object
+    def _role_changed(self, change: ObjectChange) -> Iterable[str]:
+        role = change.entry.object
         rule = role.get("aggregationRule")
-        if event.type == "DELETED" or not rule:
-            self._aggregated.pop(event.name, None)
+        if change.type == "DELETED" or not rule:
+            self._aggregated.pop(change.name, None)
         else:
             selectors = rule.get("clusterRoleSelectors") or ()
             try:
-                self._aggregated[event.name] = [
+                self._aggregated[change.name] = [
                     selector_of(msgspec.convert(each, LabelSelector)) for each in selectors
                 ]
             except (SelectorError, msgspec.ValidationError):
-                self._aggregated.pop(event.name, None)
+                self._aggregated.pop(change.name, None)
             else:
-                yield event.name
+                yield change.name
         labels = [role["metadata"].get("labels") or {}]
-        if (old := event.old_object) is not None:
+        if (old := change.old_object) is not None:
             labels.append(old["metadata"].get("labels") or {})
         for name, selectors in self._aggregated.items():
-            if name != event.name and any(
+            if name != change.name and any(
                 selector.matches(each) for selector in selectors for each in labels if each
             ):
                 yield name

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import AlreadyExists, Forbidden, NotFound
 from kubewright.api.gvk import GroupResource
+from kubewright.cache.store import ObjectKey
 from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
 
 from . import Component, new_controller
@@ -20,7 +21,8 @@ from .source import InformerSource
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
-    from kubewright.controlplane.informers import Informers, Key, ResourceEvent
+    from kubewright.cache.store import ObjectChange
+    from kubewright.controlplane.informers import Informers
 
 Object = dict[str, Any]
 
@@ -51,14 +53,14 @@ class _PerNamespaceController(Component, ABC):
         controller.watch(InformerSource(informers, resource, self._object_changed, needs="metadata"))
         self.controllers = (controller,)
 
-    def _namespace_changed(self, event: ResourceEvent) -> Iterable[str]:
-        if (event.type == "ADDED" or event.initial) and event.metadata.deletion_timestamp is None:
-            yield event.name
+    def _namespace_changed(self, change: ObjectChange) -> Iterable[str]:
+        if (change.type == "ADDED" or change.initial) and change.entry.metadata.deletion_timestamp is None:
+            yield change.name
 
-    def _object_changed(self, event: ResourceEvent) -> Iterable[str]:
+    def _object_changed(self, change: ObjectChange) -> Iterable[str]:
         # A new object is the one that this controller has created, unless a list reports it.
-        if event.name == self.name and (event.type != "ADDED" or event.initial):
-            yield event.namespace
+        if change.name == self.name and (change.type != "ADDED" or change.initial):
+            yield change.namespace
 
     async def _is_active(self, namespace: str) -> bool:
         found = await self._informers.get("", "namespaces", namespace)
@@ -145,36 +147,36 @@ class TokenController(Component):
         self.client = LoopbackClient(server, controller_user("token-controller"))
         self._sign = sign
         self._ca = ca
-        self._secrets: dict[Key, set[str]] = {}
+        self._secrets: dict[ObjectKey, set[str]] = {}
         """Names of token secrets, by namespace and name of their account."""
-        self._accounts: dict[Key, Key] = {}
+        self._accounts: dict[ObjectKey, ObjectKey] = {}
         """The account of each token secret."""
         controller = new_controller("token-controller", self._reconcile)
         controller.watch(InformerSource(informers, SECRETS, self._secret_changed, needs="events"))
         controller.watch(InformerSource(informers, SERVICE_ACCOUNTS, self._account_changed, needs="metadata"))
         self.controllers = (controller,)
 
-    def _secret_changed(self, event: ResourceEvent) -> Iterable[Key]:
-        account = self._accounts.pop(event.key, None)
+    def _secret_changed(self, change: ObjectChange) -> Iterable[ObjectKey]:
+        account = self._accounts.pop(change.key, None)
         if account is not None:
             names = self._secrets[account]
-            names.discard(event.name)
+            names.discard(change.name)
             if not names:
                 del self._secrets[account]
-        if event.type == "DELETED" or TOKEN_TYPE.encode() not in (event.raw or b""):
+        if change.type == "DELETED" or TOKEN_TYPE.encode() not in change.entry.raw:
             return
-        secret = event.object
+        secret = change.entry.object
         name = (secret["metadata"].get("annotations") or {}).get(NAME)
         if secret.get("type") == TOKEN_TYPE and name:
-            account = self._accounts[event.key] = (event.namespace, name)
-            self._secrets.setdefault(account, set()).add(event.name)
-            yield event.key
+            account = self._accounts[change.key] = ObjectKey(change.namespace, name)
+            self._secrets.setdefault(account, set()).add(change.name)
+            yield change.key
 
-    def _account_changed(self, event: ResourceEvent) -> Iterable[Key]:
-        for name in self._secrets.get(event.key, ()):
-            yield event.namespace, name
+    def _account_changed(self, change: ObjectChange) -> Iterable[ObjectKey]:
+        for name in self._secrets.get(change.key, ()):
+            yield ObjectKey(change.namespace, name)
 
-    async def _reconcile(self, key: Key) -> None:
+    async def _reconcile(self, key: ObjectKey) -> None:
         namespace, name = key
         try:
             secret = await self.client.get(SECRETS, name, namespace=namespace)

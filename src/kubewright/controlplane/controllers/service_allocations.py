@@ -18,7 +18,8 @@ from .source import InformerSource
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
-    from kubewright.controlplane.informers import Informers, ResourceEvent
+    from kubewright.cache.store import ObjectChange
+    from kubewright.controlplane.informers import Informers
 
 IP_ADDRESSES = GroupResource("networking.k8s.io", "ipaddresses")
 
@@ -35,8 +36,8 @@ class ServiceAllocationRepair(Component):
         controller.watch(InformerSource(informers, IP_ADDRESSES, self._address_changed, needs="metadata"))
         self.controllers = (controller,)
 
-    def _address_changed(self, event: ResourceEvent) -> Iterable[str]:
-        if event.type == "DELETED" or event.initial:
+    def _address_changed(self, change: ObjectChange) -> Iterable[str]:
+        if change.type == "DELETED" or change.initial:
             yield ""
 
     async def repair(self, request: str = "") -> Result:

@@ -3,98 +3,103 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from kubewright.controller.queue import LOW_PRIORITY
 
 if TYPE_CHECKING:
     from kubewright.api.gvk import GroupResource
+    from kubewright.apiserver.resource import Resource
+    from kubewright.cache.store import ObjectChange
     from kubewright.controller.queue import WorkQueue
-    from kubewright.controlplane.aggregation.informers import AggregatedInformers
-    from kubewright.controlplane.informers import Informers, Needs, ResourceEvent
+    from kubewright.controlplane.informers import AllHandler, Informers, Needs
 
 R = TypeVar("R", bound=Hashable)
 
 
-class InformerSource(Generic[R]):
-    """Requests that `handler` returns for each event of one resource or, without one, of all.
-
-    A handler for all resources sees only metadata. Existing objects have low priority, as in
-    `kubewright.controller.KindSource`.
-    """
+class _RequestQueue(Generic[R]):
+    """Adds requests to a queue; existing objects have low priority, as in `kubewright.controller`."""
 
     last_error: BaseException | None = None
+
+    def __init__(self) -> None:
+        self._queue: WorkQueue[R] | None = None
+
+    def _add(self, requests: Iterable[R], change: ObjectChange) -> None:
+        assert self._queue is not None
+        priority = LOW_PRIORITY if change.initial else 0
+        for request in requests:
+            self._queue.add(request, priority=priority)
+
+
+class InformerSource(_RequestQueue[R]):
+    """Requests that `handler` returns for each change of one resource."""
 
     def __init__(
         self,
         informers: Informers,
-        resource: GroupResource | None,
-        handler: Callable[[ResourceEvent], Iterable[R]],
+        resource: GroupResource,
+        handler: Callable[[ObjectChange], Iterable[R]],
         *,
         needs: Needs = "objects",
     ) -> None:
-        self.name = str(resource) if resource is not None else "all resources"
+        super().__init__()
+        self.name = str(resource)
         self._informers = informers
         self._resource = resource
         self._handler = handler
         self._needs = needs
-        self._queue: WorkQueue[R] | None = None
 
     async def start(self, queue: WorkQueue[R]) -> None:
         """Begin; return when the requests of existing objects are queued."""
         self._queue = queue
-        resource = self._resource
-        if resource is None:
-            self._informers.add_handler_for_all(self._handle)
-        else:
-            self._informers.add_handler(resource.group, resource.resource, self._handle, needs=self._needs)
-        await self._informers.wait_for_sync(resource)
+        self._informers.add_handler(*self._resource, self._handle, needs=self._needs)
+        await self._informers.wait_for_sync(self._resource)
 
     async def stop(self) -> None:
         """Stop receiving events."""
-        if self._queue is None:
-            return
-        resource = self._resource
-        if resource is None:
-            self._informers.remove_handler_for_all(self._handle)
-        else:
-            self._informers.remove_handler(resource.group, resource.resource, self._handle)
+        if self._queue is not None:
+            self._informers.remove_handler(*self._resource, self._handle)
 
-    def _handle(self, event: ResourceEvent) -> None:
-        queue = self._queue
-        assert queue is not None
-        priority = LOW_PRIORITY if event.initial else 0
-        for request in self._handler(event):
-            queue.add(request, priority=priority)
+    def _handle(self, change: ObjectChange) -> None:
+        self._add(self._handler(change), change)
 
 
-class AggregatedSource(Generic[R]):
-    """Requests that `handler` returns for each object of the extension API servers.
+class ResourceInformers(Protocol):
+    """Informers of many resources: those of the server, or of extension API servers."""
 
-    It starts when the APIServices are known; the objects of their servers are received later.
-    """
+    def add_handler_for_all(self, handler: AllHandler) -> None:
+        """Call `handler` for every object of every resource."""
 
-    name = "aggregated resources"
-    last_error: BaseException | None = None
+    def remove_handler_for_all(self, handler: AllHandler) -> None:
+        """Stop calling a handler."""
+
+    async def wait_for_sync(self) -> None:
+        """Wait until the resources are known and, unless they are of other servers, listed."""
+
+
+class AllResourcesSource(_RequestQueue[R]):
+    """Requests that `handler` returns for each change of any resource, of which it receives metadata."""
+
+    name = "all resources"
 
     def __init__(
-        self, informers: AggregatedInformers, handler: Callable[[ResourceEvent], Iterable[R]]
+        self, informers: ResourceInformers, handler: Callable[[Resource, ObjectChange], Iterable[R]]
     ) -> None:
+        super().__init__()
         self._informers = informers
         self._handler = handler
-        self._queue: WorkQueue[R] | None = None
 
     async def start(self, queue: WorkQueue[R]) -> None:
-        """Begin to receive events."""
+        """Begin; return when the requests of existing objects are queued."""
         self._queue = queue
-        await self._informers.wait_for_sync()
         self._informers.add_handler_for_all(self._handle)
+        await self._informers.wait_for_sync()
 
     async def stop(self) -> None:
         """Stop receiving events."""
-        self._informers.remove_handler_for_all(self._handle)
+        if self._queue is not None:
+            self._informers.remove_handler_for_all(self._handle)
 
-    def _handle(self, event: ResourceEvent) -> None:
-        assert self._queue is not None
-        for request in self._handler(event):
-            self._queue.add(request, priority=LOW_PRIORITY if event.initial else 0)
+    def _handle(self, resource: Resource, change: ObjectChange) -> None:
+        self._add(self._handler(resource, change), change)

@@ -23,7 +23,8 @@ from .source import InformerSource
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
-    from kubewright.controlplane.informers import Informers, ResourceEvent
+    from kubewright.cache.store import ObjectChange
+    from kubewright.controlplane.informers import Informers
 
 Object = dict[str, Any]
 
@@ -73,25 +74,25 @@ class StorageProtectionController(Component):
             controller.watch(InformerSource(informers, each.resource, partial(self._object_changed, each)))
         self.controllers = (controller,)
 
-    def _pod_changed(self, event: ResourceEvent) -> Iterable[StorageRequest]:
-        if event.type != "DELETED":
+    def _pod_changed(self, change: ObjectChange) -> Iterable[StorageRequest]:
+        if change.type != "DELETED":
             return
-        if event.has_object:
-            for name in claims_of(event.object):
-                yield _CLAIMS, event.namespace, name
+        if change.entry.raw:
+            for name in claims_of(change.entry.object):
+                yield _CLAIMS, change.namespace, name
         else:
             # Deleted while the watch on storage was interrupted: its claims are not known.
             yield from self._deleted_claims
 
-    def _object_changed(self, protection: _Protection, event: ResourceEvent) -> Iterable[StorageRequest]:
-        if event.type == "DELETED" or event.metadata.deletion_timestamp is None:
-            self._deleted_claims.pop((protection, *event.key), None)
+    def _object_changed(self, protection: _Protection, change: ObjectChange) -> Iterable[StorageRequest]:
+        if change.type == "DELETED" or change.entry.metadata.deletion_timestamp is None:
+            self._deleted_claims.pop((protection, *change.key), None)
         else:
             if protection is _CLAIMS:
-                self._deleted_claims[protection, *event.key] = None
-            yield protection, *event.key
+                self._deleted_claims[protection, *change.key] = None
+            yield protection, *change.key
         if protection is not _CLASSES:
-            old = event.object if event.type == "DELETED" else event.old_object
+            old = change.entry.object if change.type == "DELETED" else change.old_object
             for name in classes_of(old or {}):
                 yield _CLASSES, "", name
 

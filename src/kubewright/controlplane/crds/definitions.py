@@ -40,7 +40,8 @@ from .serving import SERVED_VERBS, TERMINATING_VERBS, CustomResourceStrategy, re
 from .strategy import CLEANUP, DefinitionStrategy
 
 if TYPE_CHECKING:
-    from kubewright.controlplane.informers import Informers, ResourceEvent
+    from kubewright.cache.store import ObjectChange
+    from kubewright.controlplane.informers import Informers
 
 logger = logging.getLogger("kubewright.controlplane")
 
@@ -160,14 +161,14 @@ class CustomResourceDefinitions:
         self._unserve(name)
         self._run_in_background(self._review_waiting(crd["spec"]["group"]))
 
-    def _definition_changed(self, event: ResourceEvent) -> None:
+    def _definition_changed(self, change: ObjectChange) -> None:
         """Handle writes that did not pass through this process."""
-        known = self._known.get(event.name)
-        if event.type == "DELETED":
-            if known is not None and known["metadata"]["uid"] == event.metadata.uid:
+        known = self._known.get(change.name)
+        if change.type == "DELETED":
+            if known is not None and known["metadata"]["uid"] == change.entry.metadata.uid:
                 self._start_adopting(self.definition_deleted(known))
-        elif known is None or int(known["metadata"]["resourceVersion"]) < event.metadata.revision:
-            self._start_adopting(self._adopt(event.name))
+        elif known is None or int(known["metadata"]["resourceVersion"]) < change.entry.metadata.revision:
+            self._start_adopting(self._adopt(change.name))
 
     def _start_adopting(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._run_in_background(work)

@@ -139,7 +139,7 @@ async def _wait_until_empty(definitions: CustomResourceDefinitions, store: Resou
     """Wait until the informer has seen the last deletion."""
     resource = store.resource
     if not await definitions.informers.wait_until(
-        resource.group, resource.plural, lambda informer: not len(informer), timeout=_CHECK_TIMEOUT
+        resource.group, resource.plural, lambda informer: not len(informer.store), timeout=_CHECK_TIMEOUT
     ):
         raise Incomplete(
             "InstanceDeletionCheck",

@@ -36,7 +36,7 @@ class HookIndex:
             not self._hooks
             and informer is not None
             and informer.generation == self._generation
-            and informer.fresh
+            and informer.is_fresh
         )
 
     async def hooks(self) -> Sequence[Hook]:

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from kubewright.api.meta import revision_number
+
 
 class OwnerReference(msgspec.Struct, rename="camel", gc=False):
     """One entry of `metadata.ownerReferences`."""
@@ -36,24 +38,23 @@ class _Object(msgspec.Struct):
     metadata: Metadata
 
 
-_decode = msgspec.json.Decoder(_Object).decode
+_decode = msgspec.json.Decoder(_Object, strict=False).decode
 
 
 def metadata_of(value: bytes, revision: int = 0) -> Metadata:
-    """Decode the metadata of a stored object; raises `msgspec.DecodeError`."""
+    """Decode the metadata of an object; raises `msgspec.DecodeError`."""
     metadata = _decode(value).metadata
     metadata.revision = revision
     return metadata
 
 
 def metadata_of_object(obj: dict[str, Any]) -> Metadata:
-    """Return the metadata of a decoded object of any server.
+    """Return the metadata of a decoded object.
 
     The revision is its resourceVersion, 0 if that is not a number. Raises `msgspec.ValidationError`.
     """
     metadata = msgspec.convert(obj["metadata"], Metadata, strict=False)
-    version = obj["metadata"].get("resourceVersion") or ""
-    metadata.revision = int(version) if version.isascii() and version.isdecimal() else 0
+    metadata.revision = revision_number(obj["metadata"].get("resourceVersion"))
     return metadata
 
 
