@@ -105,7 +105,10 @@ def explore_command(
     The operator runs with a control plane in virtual time. Each scenario is run once without faults, and then
     once for each fault: a crash before and after every write, stale and missed watch events, conflicts,
     timeouts, errors, a lost leader, and so on. A run must keep the invariants of the scenario and end in the
-    same state. The exit code is 1 if something was violated.
+    same state.
+
+    Exit codes: 0 nothing was violated, 1 something was, 2 wrong usage, 3 nothing was violated, but the budget
+    left out faults.
 
     \b
     Example:
@@ -178,7 +181,7 @@ def explore_command(
             )
             _write_reports(report, json_file, html_file)
             _print_report(report)
-            sys.exit(1 if report.violations else 0)
+            sys.exit(exit_code(report))
         old_factory = ModuleFactory(upgrade_from) if upgrade_from else None
         with _Status() as status:
             result = explore(
@@ -201,7 +204,14 @@ def explore_command(
     if save is not None:
         _save(save, result, operator, upgrade_from or "", scenarios)
     _print_result(result, report)
-    sys.exit(0 if result.ok else 1)
+    sys.exit(exit_code(report))
+
+
+def exit_code(report: ExplorationReport) -> int:
+    """Return 1 if something was violated, 3 if the budget left out faults, and 0 otherwise."""
+    if report.violations:
+        return 1
+    return 0 if report.complete else 3
 
 
 def _print_report(report: ExplorationReport) -> None:

@@ -17,6 +17,7 @@ Scenarios and what must hold:
 Runs:
 
 - `run`: `run_once`, one run of a scenario with planned faults, and what it violated
+- `reference_checks`: what makes a reference run a violation
 - `run_result`: `Run`, the result of a run, and its `Finding`s
 - `aligned_steps`: steps at the times of the reference run
 - `loop`: `VirtualLoop`, the event loop with virtual time and simulated processes

@@ -42,6 +42,10 @@ _CANCELLATIONS = 5
 """How often tasks are cancelled at the end of a run."""
 
 
+class ExternalConnectionBlocked(ConnectionError):
+    """The operator tried to connect to a system outside of the simulated cluster."""
+
+
 class Livelock(Exception):
     """Callbacks keep each other ready and the clock does not advance."""
 
@@ -125,6 +129,10 @@ class VirtualLoop(SimulatedClock, asyncio.base_events.BaseEventLoop):
         self.current: events.Handle | None = None
         self.uses_threads = False
         """Whether a plain function has run in a thread; such a process cannot be forked within a run."""
+        self.blocked_connections: list[str] = []
+        """Addresses outside of the simulated cluster to which processes of the operator tried to connect."""
+        self.on_exit: Callable[[ProcessState, SystemExit], None] | None = None
+        """Called when code of a process calls `sys.exit`, which ends only the simulated process."""
         self._instant = 0
         self._numbers = 0
         self._selector = _NoSelector()
@@ -210,7 +218,13 @@ class VirtualLoop(SimulatedClock, asyncio.base_events.BaseEventLoop):
                 continue
             self.step += 1
             self.current = handle
-            handle._run()
+            try:
+                handle._run()
+            except SystemExit as error:
+                process: ProcessState | None = handle._context.get(PROCESS)
+                if process is None or self.on_exit is None:
+                    raise
+                self.on_exit(process, error)
         self.current = None
         if self.step - self._instant > MAX_STEPS_PER_INSTANT:
             raise Livelock(f"{MAX_STEPS_PER_INSTANT} task switches at {self.now:.3f} s of virtual time")
@@ -247,6 +261,45 @@ class VirtualLoop(SimulatedClock, asyncio.base_events.BaseEventLoop):
     async def create_server(self, *args: Any, **options: Any) -> Any:
         """Return a server without connections."""
         return _NoConnections()
+
+    async def create_connection(  # type: ignore[override]
+        self, factory: Any, host: Any = None, port: Any = None, **options: Any
+    ) -> Any:
+        """Raise `ExternalConnectionBlocked`: runs have no network."""
+        raise self._blocked(f"{host}:{port}" if host is not None else "a socket")
+
+    async def create_unix_connection(  # type: ignore[override]
+        self, factory: Any, path: Any = None, **options: Any
+    ) -> Any:
+        """Raise `ExternalConnectionBlocked`: runs have no sockets."""
+        raise self._blocked(str(path))
+
+    async def create_datagram_endpoint(  # type: ignore[override]
+        self, factory: Any, local_addr: Any = None, remote_addr: Any = None, **options: Any
+    ) -> Any:
+        """Raise `ExternalConnectionBlocked`: runs have no network."""
+        raise self._blocked(":".join(map(str, remote_addr or local_addr or ("a socket",))))
+
+    async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> Any:
+        """Raise `ExternalConnectionBlocked`: a look-up would leave the simulation."""
+        raise self._blocked(f"{host}:{port}" if port else str(host))
+
+    async def subprocess_exec(  # type: ignore[override]
+        self, factory: Any, program: Any, *args: Any, **options: Any
+    ) -> Any:
+        """Raise `ExternalConnectionBlocked`: a program would not see virtual time."""
+        raise self._blocked(f"the program {program}")
+
+    async def subprocess_shell(self, factory: Any, cmd: Any, **options: Any) -> Any:  # type: ignore[override]
+        """Raise `ExternalConnectionBlocked`: a program would not see virtual time."""
+        raise self._blocked(f"the program {cmd}")
+
+    def _blocked(self, address: str) -> ExternalConnectionBlocked:
+        if PROCESS.get() is not None:
+            self.blocked_connections.append(address)
+        return ExternalConnectionBlocked(
+            f"{address} is outside of the simulated cluster; replace the client by an ExternalFake"
+        )
 
     # Tasks and futures
 
@@ -359,4 +412,12 @@ class VirtualLoop(SimulatedClock, asyncio.base_events.BaseEventLoop):
                 ready.append(handle)
 
 
-__all__ = ["EPOCH", "PROCESS", "Livelock", "NumberedTask", "ProcessState", "VirtualLoop"]
+__all__ = [
+    "EPOCH",
+    "PROCESS",
+    "ExternalConnectionBlocked",
+    "Livelock",
+    "NumberedTask",
+    "ProcessState",
+    "VirtualLoop",
+]

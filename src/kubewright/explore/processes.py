@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kubewright.client import Client
 from kubewright.manager import Operator
@@ -20,6 +20,10 @@ from .loop import PROCESS, ProcessState
 from .reconcile_order import control_order
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kubewright.controller import Controller
+
     from .cluster import SimulatedCluster
     from .programs import ExploredProgram
 
@@ -61,6 +65,8 @@ class OperatorProcess(ProcessState):
         """Revision of lists that may be old, while lagging."""
         self.unwatchable: dict[str, float] = {}
         """Virtual time until which a resource cannot be watched, by path; then its watches expire once."""
+        self.controllers: Sequence[Controller[Any]] = ()
+        """The controllers of the operator, after its start."""
         self.stop = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 

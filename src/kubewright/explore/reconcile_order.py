@@ -73,7 +73,7 @@ def control_order(process: OperatorProcess, manager: Manager) -> None:
     """Make the starts of all reconciles of a manager points."""
     randomness = process.cluster.randomness
     order = randomness.stream(f"order {process.name}") if randomness.seed else None
-    controllers = controllers_of(manager.runnables)
+    process.controllers = controllers = controllers_of(manager.runnables)
     for each in controllers:
         each.ownership = ReconcileOrder(process, each, controllers, order)
 

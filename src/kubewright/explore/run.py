@@ -13,6 +13,7 @@ A run violates
 - `convergence`: the state kept changing, or the operator sent requests without end,
 - `final-state`: the state differs from that of the reference run after a quiet period,
 - `exception`: the reconciler raised a programming error, or a process ended by itself,
+- `reference`: without faults, nothing happens that could be explored (`reference_checks`),
 - `writes`: more writes than in the reference run and the allowance.
 """
 
@@ -39,7 +40,9 @@ from .external import deactivate
 from .factories import OperatorPool
 from .faults import Fault, plan_of
 from .final_state import NormalisedState, differences, normalise
-from .loop import PROCESS, Livelock, VirtualLoop
+from .loop import PROCESS, Livelock, ProcessState, VirtualLoop
+from .processes import OperatorProcess
+from .reference_checks import reference_problems
 from .run_result import Finding, Run
 from .scenarios import Scenario
 from .trace import Trace
@@ -47,7 +50,6 @@ from .trace import Trace
 if TYPE_CHECKING:
     from .factories import OperatorFactory
     from .line_coverage import LineTracer
-    from .processes import OperatorProcess
     from .state import ClusterState
 
 EXTRA_WRITES = 20
@@ -175,6 +177,7 @@ class SimulatedRun:
         self._limit = self.loop.create_future()
         cluster.on_limit = self._reached_limit
         cluster.on_process_error = self._process_failed
+        self.loop.on_exit = self._process_exited
         cluster.on_change = self._changed
         if reference is not None:
             cluster.max_requests = 20 * reference.requests + 500
@@ -263,6 +266,9 @@ class SimulatedRun:
             if each.when == "end":
                 self._check(each, state)
         if self.reference is None:
+            if not self.faults and not self.skip and not self.findings:
+                for problem in reference_problems(self.cluster, self.scenario.allow):
+                    self.find("reference", problem)
             return
         # With another clock an operator may decide otherwise; invariants say what it may decide.
         has_skew = any(each.action == "skew" for each in self.faults)
@@ -358,6 +364,12 @@ class SimulatedRun:
         if not isinstance(error, PROGRAMMING_ERRORS) or isinstance(error, NoKindMatch):
             return False
         return self.reference is None or type(error).__name__ not in self.reference.errors
+
+    def _process_exited(self, process: ProcessState, error: SystemExit) -> None:
+        """End the process of code that called `sys.exit`."""
+        assert isinstance(process, OperatorProcess)
+        self.loop.kill(process)
+        self.cluster.process_ended(process, error)
 
     def _process_failed(self, process: OperatorProcess, error: BaseException) -> None:
         self.cluster.record("log", process.name, f"process failed: {type(error).__name__}: {error}")

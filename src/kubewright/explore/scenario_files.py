@@ -32,6 +32,7 @@ from kubewright.client.errors import ManifestError
 from kubewright.client.manifest_files import parse_documents
 
 from .invariants import READY_MADE, Invariant
+from .reference_checks import CHECKS, unknown_checks
 from .scenarios import QUIET_SECONDS, TIMEOUT, Scenario
 from .steps import DEFAULT_TIMEOUT, Steps, seconds, wait_predicate
 
@@ -117,6 +118,7 @@ _FIELDS: Final = (
     "quietSeconds",
     "timeout",
     "extraWrites",
+    "allow",
     "controllers",
     "nodes",
 )
@@ -163,10 +165,18 @@ def parse_scenario(document: Any, *, source: str, name: str = "") -> Scenario:
         quiet_seconds=_seconds(fields, "quietSeconds", source, QUIET_SECONDS),
         timeout=_seconds(fields, "timeout", source, TIMEOUT),
         extra_writes=_count(fields, "extraWrites", source),
+        allow=_checks(fields, source),
         controllers=_flag(fields, "controllers", source),
         nodes=_count(fields, "nodes", source) or 0,
         source=source,
     )
+
+
+def _checks(fields: Mapping[str, Any], source: str) -> tuple[str, ...]:
+    allowed = tuple(map(str, _list(fields, "allow", source)))
+    if unknown := unknown_checks(allowed):
+        raise ScenarioError(f"{source}: allow has {', '.join(unknown)}; expected some of {', '.join(CHECKS)}")
+    return allowed
 
 
 _Step = Callable[[Steps], Awaitable[object]]

@@ -20,6 +20,7 @@ from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
 
 from .invariants import Invariant
+from .reference_checks import CHECKS, unknown_checks
 from .steps import Steps
 
 StepFunction = Callable[[Steps], Awaitable[None]]
@@ -47,6 +48,8 @@ class Scenario:
     """Simulated seconds within which the operator must converge after the last step."""
     extra_writes: int | None = None
     """Writes of the operator that a run may have in addition to the reference run; `None`: the default."""
+    allow: Sequence[str] = ()
+    """Reference checks that do not apply: `failing`, `writes`, `steps` or `external` (`reference_checks`)."""
     controllers: bool = False
     """Whether the controllers of workloads (Deployments, Jobs, ...) run."""
     nodes: int = 0
@@ -74,6 +77,7 @@ def scenario(
     quiet_seconds: float = ...,
     timeout: float = ...,
     extra_writes: int | None = ...,
+    allow: Sequence[str] = ...,
     controllers: bool = ...,
     nodes: int = ...,
 ) -> Callable[[StepFunction], Scenario]: ...
@@ -88,6 +92,7 @@ def scenario(
     quiet_seconds: float = QUIET_SECONDS,
     timeout: float = TIMEOUT,
     extra_writes: int | None = None,
+    allow: Sequence[str] = (),
     controllers: bool = False,
     nodes: int = 0,
 ) -> Scenario | Callable[[StepFunction], Scenario]:
@@ -106,6 +111,10 @@ def scenario(
                     f"{coroutine.__name__}: {label} is not an invariant; call ready-made ones, as in "
                     "no_orphans(), and declare your own with @always or @at_end"
                 )
+        if unknown := unknown_checks(allow):
+            raise ValueError(
+                f"{coroutine.__name__}: allow has {', '.join(unknown)}; expected some of {', '.join(CHECKS)}"
+            )
         code = coroutine.__code__
         return Scenario(
             name=name or coroutine.__name__,
@@ -116,6 +125,7 @@ def scenario(
             quiet_seconds=quiet_seconds,
             timeout=timeout,
             extra_writes=extra_writes,
+            allow=tuple(allow),
             controllers=controllers,
             nodes=nodes,
             source=f"{code.co_filename}:{code.co_firstlineno}",

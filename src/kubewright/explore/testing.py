@@ -21,10 +21,11 @@ from .explorer import explore
 from .factories import ModuleFactory, OperatorPool
 from .families import ALL
 from .forks import run_forked
-from .replay import RunToken, find_scenario
+from .replay import ReplayError, RunToken, find_scenario
 from .run import Run, SimulatedRun
 from .scenarios import Scenario, SetupObject, StepFunction, scenario
 from .session import Session
+from .trace import POINT_KINDS
 from .warm_up import warm_up
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class ScenarioOptions(TypedDict, total=False):
     quiet_seconds: float
     timeout: float
     extra_writes: int | None
+    allow: Sequence[str]
     controllers: bool
     nodes: int
 
@@ -102,7 +104,10 @@ def replay(
     tolerances: Sequence[str] = (),
     old_factory: OperatorFactory | None = None,
 ) -> tuple[Run, Run]:
-    """Repeat the run of a token in another process; return it and its reference run."""
+    """Repeat the run of a token in another process; return it and its reference run.
+
+    Raises `ReplayError` if a fault of the token was not injected, because the run does not reach its point.
+    """
     wanted = RunToken.parse(token) if isinstance(token, str) else token
     chosen = find_scenario(scenarios, wanted.scenario)
 
@@ -129,8 +134,26 @@ def replay(
             return prepared.execute(wanted.faults, skip=wanted.skip, reference=reference), reference
 
     warm_up(factory, chosen)
-    result: tuple[Run, Run] = run_forked(execute)
-    return result
+    run, reference = run_forked(execute)
+    if reference.ok:
+        check_reached(run, reference)
+    return run, reference
+
+
+def check_reached(run: Run, reference: Run) -> None:
+    """Raise `ReplayError` if a run has not reached the points of all its faults."""
+    reached = {each.point for each in run.trace}
+    missing = [each for each in run.faults if each.point not in reached]
+    if not missing:
+        return
+    letter = missing[0].point[:1]
+    kinds = [kind for kind, each in POINT_KINDS.items() if each == letter]
+    count = reference.trace.counts.get(letter, 0)
+    found = f"{count} points of that kind ({' or '.join(kinds)})" if kinds else "no points of that kind"
+    raise ReplayError(
+        f"the point {missing[0].point} of the fault {missing[0]} was not reached: the reference run has "
+        f"{found}; operator, scenario or Kubewright have changed since then, so explore again"
+    )
 
 
 def check_replay(

@@ -308,11 +308,16 @@ class ScenarioTransport(InProcessTransport):
         timeout: float | None = None,
     ) -> APIResponse:
         """Send a request."""
+        before = await self._cluster.plane.server.storage.revision()
         response = await super().send(method, path, query, headers, body, timeout)
         info = _parse(method, path, query)
         if info.verb not in ("get", "list", "watch") and info.resource:
             event = self._cluster.record("request", "scenario", _describe(info, body), body=body)
             event.status, event.ended = response.status, self._cluster.loop.step
+            if response.status < 300:
+                # The revision of the write, or 0 if the server had nothing to change.
+                after = await self._cluster.plane.server.storage.revision()
+                event.revision = after if after > before else 0
             self._cluster.requests.append(
                 RequestRecord.of(event, info, actor="scenario", code=response.status)
             )
