@@ -51,4 +51,7 @@ def test_import_reads_no_stub_and_no_modules() -> None:
         "print('msgspec' in sys.modules, kubewright.lazy._exports)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['kubewright', 'kubewright.api', 'kubewright.lazy']\nFalse {}"
+    assert (
+        done.stdout.strip()
+        == "['kubewright', 'kubewright.api', 'kubewright.lazy', 'kubewright.parts']\nFalse {}"
+    )

@@ -24,6 +24,7 @@ PARTS = frozenset(
         "explore",
         "extension",
         "node",
+        "options",
         "scaffold",
         "storage",
         "testing",

@@ -82,20 +82,16 @@ async def test_a_watch_ends_with_the_deletion() -> None:
         assert event["object"]["message"].startswith("saw a DELETED event, but object data is corrupt - ")
 
 
-@pytest.mark.parametrize("name", ["a", "missing"])
-async def test_other_objects_are_not_deleted(name: str) -> None:
+@pytest.mark.parametrize(("name", "code"), [("a", 200), ("missing", 404)])
+async def test_other_objects_are_deleted_regularly(name: str, code: int) -> None:
+    """As by a kube-apiserver without the feature gate, which is the default."""
     async with make_server() as server:
         talk = Talk(server)
         await create(talk)
-        status, error = await talk("DELETE", f"{BASE}/{name}", UNSAFE)
-        assert status == 422
-        assert error["message"] == (
-            f'widgets.example.com "{name}" is invalid: {OPTION}: Invalid value: true: is exclusively used to '
-            "delete corrupt object(s), try again by removing this option"
-        )
-        assert len((await talk.ok("GET", BASE))["items"]) == 3
-        status, _ = await talk("DELETE", f"{BASE}/a", {**UNSAFE, OPTION: False})
-        assert status == 200
+        status, _ = await talk("DELETE", f"{BASE}/{name}", UNSAFE)
+        assert status == code
+        remaining = [each["metadata"]["name"] for each in (await talk.ok("GET", BASE))["items"]]
+        assert remaining == [each for each in ("a", "b", "c") if each != name]
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_other_projects_import_nothing(pytester: pytest.Pytester) -> None:
 
         def test_imports():
             loaded = {name.split(".")[1] for name in sys.modules if name.startswith("kubewright.")}
-            assert loaded == {"lazy", "testing"}
+            assert loaded == {"lazy", "parts", "testing"}
             assert "msgspec" not in sys.modules
 
         """

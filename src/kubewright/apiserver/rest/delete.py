@@ -47,7 +47,9 @@ class DeleteHandler:
         response_format = scope.negotiate(request)
         options = await read_delete_options(scope, request)
         if options.ignore_read_error:
-            return await UnsafeDeleteHandler(scope).handle(request, info, response_format)
+            response = await UnsafeDeleteHandler(scope).handle(request, info, response_format)
+            if response is not None:
+                return response
         op = scope.operation(request, info, "delete", options=options.to_object(), dry_run=options.dry_run)
         scope.resource.strategy.before_delete_request(op)
         obj, removed = await scope.store.deleter.delete(op, options)

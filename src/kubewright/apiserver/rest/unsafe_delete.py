@@ -2,16 +2,15 @@
 
 As in kube-apiserver with the feature gate AllowUnsafeMalformedObjectDeletion: it requires the verb
 `unsafe-delete-ignore-read-errors`, and skips finalizers, preconditions, admission and everything that follows
-a regular deletion.
+a regular deletion. The gate is off by default there, and the option without effect; so it is here for objects
+that can be decoded.
 """
 
 from __future__ import annotations
 
 import logging
 
-from kubewright.api.errors import MODIFIED, conflict, forbidden, invalid
-from kubewright.api.field_errors import FieldError
-from kubewright.api.gvk import GroupKind
+from kubewright.api.errors import MODIFIED, conflict, forbidden
 from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
 from kubewright.apiserver.encoding.negotiation import ResponseFormat, encode, respond
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
@@ -36,10 +35,8 @@ class UnsafeDeleteHandler:
 
     async def handle(
         self, request: HTTPRequest, info: RequestInfo, response_format: ResponseFormat
-    ) -> HTTPResponse:
-        """Delete the object if it cannot be decoded; raises `Forbidden`, and `Invalid` if it can."""
-        request.annotate(_ANNOTATION, "")
-        await self._authorize(request, info)
+    ) -> HTTPResponse | None:
+        """Delete the object if it cannot be decoded; `None` for other objects. Raises `Forbidden`."""
         scope = self._scope
         resource, store = scope.resource, scope.store
         name, namespace = info.parts[1], scope.namespace(info)
@@ -47,12 +44,9 @@ class UnsafeDeleteHandler:
         for _ in range(UPDATE_ATTEMPTS):
             item, error = await store.storage.get_stored(key)
             if item is None or error is None:
-                why = "is exclusively used to delete corrupt object(s), try again by removing this option"
-                raise invalid(
-                    GroupKind(resource.group, resource.plural),
-                    name,
-                    [FieldError.invalid(IGNORE_READ_ERROR, True, why)],
-                )
+                return None
+            request.annotate(_ANNOTATION, "")
+            await self._authorize(request, info)
             try:
                 store.written = await store.storage.delete(key, expected=item.mod_revision)
                 break
