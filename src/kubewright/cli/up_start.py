@@ -28,7 +28,7 @@ async def start_plane(create: Callable[[], ControlPlane], stop: asyncio.Event) -
     """Return a started control plane, `None` if `stop` was set first. Raises `click.ClickException`."""
     from kubewright.storage import StorageError, StorageUnavailable
 
-    begun, delay = time.monotonic(), 0.25
+    begun, delay, printed = time.monotonic(), 0.25, ""
     while True:
         plane = create()
         try:
@@ -38,7 +38,9 @@ async def start_plane(create: Callable[[], ControlPlane], stop: asyncio.Event) -
             waited = time.monotonic() - begun
             if waited + delay > STORAGE_TIMEOUT:
                 raise click.ClickException(f"{error}; gave up after {waited:.0f} s") from None
-            click.echo(f"Warning: {error}; trying again", err=True)
+            if str(error) != printed:
+                click.echo(f"Warning: {error}; trying again for {STORAGE_TIMEOUT:g} s", err=True)
+            printed = str(error)
         except (StorageError, OSError, ValueError) as error:
             raise click.ClickException(explain(error)) from None
         with suppress(TimeoutError):

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from kubewright.api import ObjectMeta, Unstructured
 from kubewright.api.core.v1 import ConfigMap, ServiceAccount
+from kubewright.cli import main, up_start
 from kubewright.client import Client, condition, load_config
 
 from .conftest import gadgets
@@ -88,6 +90,20 @@ def failed_start(folder: Path, store: str) -> str:
     return line
 
 
+@pytest.mark.parametrize(("seconds", "lines"), [(0.0, 1), (1.0, 2)])
+def test_unreachable_storage_is_reported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, lines: int
+) -> None:
+    monkeypatch.setattr(up_start, "STORAGE_TIMEOUT", seconds)
+    store = "etcd://127.0.0.1:1/prefix?timeout=1"
+    result = CliRunner().invoke(main, ["up", "--store", store, "--kubeconfig", str(tmp_path / "unused")])
+    assert result.exit_code == 1
+    *warnings, error = result.output.splitlines()
+    assert error.startswith("Error: etcd at 127.0.0.1:1: ")
+    assert len([*warnings, error]) == lines
+    assert not (tmp_path / "unused").exists()
+
+
 def test_failed_start_prints_one_line(tmp_path: Path, start: Callable[..., Any]) -> None:
     path = tmp_path / "state.db"
     up = start(tmp_path, "--store", f"sqlite:{path}", "--no-controllers")
@@ -98,4 +114,3 @@ def test_failed_start_prints_one_line(tmp_path: Path, start: Callable[..., Any])
         database.execute("UPDATE facts SET value = 99 WHERE name = 'format'")
     database.close()
     assert "newer version of Kubewright (format 99" in failed_start(tmp_path, f"sqlite:{path}")
-    assert "127.0.0.1:1" in failed_start(tmp_path, "etcd://127.0.0.1:1/prefix?timeout=1")
