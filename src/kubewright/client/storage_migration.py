@@ -12,6 +12,7 @@ again, `status.storedVersions` has only the storage version, so the old version 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,13 +20,15 @@ from kubewright.api.errors import Conflict, NotFound
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.unstructured import Unstructured
 
-from .kind_types import metadata_of
+from .kind_types import ALL_NAMESPACES, metadata_of
 from .patches import merge_patch
+from .verbs.create_or_update import retry_on_conflict
 
 if TYPE_CHECKING:
     from kubewright.api.meta import PartialObjectMetadata
 
     from .client import Client
+    from .kind_types import MetadataKind
 
 CONCURRENT_REQUESTS = 10
 _CRD = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
@@ -66,34 +69,47 @@ async def migrate_storage(client: Client, crd: str, *, dry_run: bool = False) ->
     previous = tuple(found.get_nested("status", "storedVersions") or ())
     kind = metadata_of(_served_kind(found, version))
     count = 0
-    pending: set[asyncio.Task[None]] = set()
-
-    async def store_again(obj: PartialObjectMetadata) -> None:
-        try:
-            await client.patch(
-                kind, merge_patch({}), name=obj.metadata.name or "", namespace=obj.metadata.namespace
-            )
-        except NotFound:
-            pass  # deleted in the meantime
-
-    try:
-        if dry_run or previous != (version,):
-            async for each in client.list(kind):
-                count += 1
-                if dry_run:
-                    continue
-                if len(pending) >= CONCURRENT_REQUESTS:
-                    done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-                    for task in done:
-                        task.result()
-                pending.add(asyncio.ensure_future(store_again(each)))
-            await asyncio.gather(*pending)
-    finally:
-        for task in pending:
-            task.cancel()
+    if dry_run:
+        async for _ in client.list(kind, namespace=ALL_NAMESPACES):
+            count += 1
+    elif previous != (version,):
+        count = await store_again(client, kind)
     if not dry_run and previous != (version,):
         await _set_stored_version(client, crd, version)
     return StorageMigration(crd, version, count, previous)
+
+
+async def store_again(client: Client, kind: MetadataKind, *, newest: int | None = None) -> int:
+    """Write every object of a kind once, without a change; return the number of objects.
+
+    Objects that are deleted in the meantime are skipped, and conflicts are retried. With `newest`, objects of
+    a greater resource version are skipped, because they were written since.
+    """
+    count = 0
+    pending: set[asyncio.Task[None]] = set()
+
+    async def write(obj: PartialObjectMetadata) -> None:
+        name, namespace = obj.metadata.name or "", obj.metadata.namespace
+        with suppress(NotFound):  # deleted in the meantime
+            await retry_on_conflict(
+                lambda: client.patch(kind, merge_patch({}), name=name, namespace=namespace)
+            )
+
+    try:
+        async for each in client.list(kind, namespace=ALL_NAMESPACES):
+            if newest is not None and int(each.metadata.resource_version or 0) > newest:
+                continue
+            count += 1
+            if len(pending) >= CONCURRENT_REQUESTS:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+            pending.add(asyncio.ensure_future(write(each)))
+        await asyncio.gather(*pending)
+    finally:
+        for task in pending:
+            task.cancel()
+    return count
 
 
 async def _set_stored_version(client: Client, crd: str, version: str) -> None:
@@ -128,4 +144,4 @@ def _served_kind(crd: Unstructured, version: str) -> GroupVersionKind:
     return GroupVersionKind(spec["group"], version if version in served else served[0], spec["names"]["kind"])
 
 
-__all__ = ["StorageMigration", "StorageMigrationError", "migrate_storage"]
+__all__ = ["StorageMigration", "StorageMigrationError", "migrate_storage", "store_again"]

@@ -16,6 +16,7 @@ BUILT_IN = (
     "root-ca-certificate-publisher-controller",
     "serviceaccount-controller",
     "serviceaccount-token-controller",
+    "storage-version-migrator-controller",
     "validatingadmissionpolicy-status-controller",
 )
 """Controllers of `kubewright.controlplane.controllers`."""

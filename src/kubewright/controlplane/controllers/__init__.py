@@ -11,6 +11,7 @@ them together; `wait_until_idle()` is for tests.
 - `policy_status`: type checking of validating admission policies
 - `quotas`: usage of resource quotas
 - `service_allocations`: records of cluster IPs and node ports; part of the API server, so it always runs
+- `storage_migrations`: storage version migrations; only if their kind is served, which is not the default
 - `storage_protection`: finalizers of volumes and claims in use
 """
 
@@ -153,6 +154,10 @@ def default_components(
         "resourcequota-controller": lambda: QuotaController(server, informers, quotas),
         "persistentvolumeclaim-protection-controller": lambda: StorageProtectionController(server, informers),
     }
+    if server.store("storagemigration.k8s.io", "storageversionmigrations") is not None:
+        from .storage_migrations import StorageMigrationController
+
+        create["storage-version-migrator-controller"] = lambda: StorageMigrationController(server, informers)
     return [create[name]() for name in create if name not in disabled and ALL not in disabled]
 
 

@@ -1,0 +1,1 @@
+"""Kinds of the API group storagemigration.k8s.io: StorageVersionMigration."""
