@@ -99,8 +99,8 @@ async def test_metrics_count_requests(talk, base):
     await talk("GET", f"{base}/none")
     text = (await talk.send("GET", "/metrics")).body.decode()
     assert (
-        'apiserver_request_total{code="200",dry_run="",group="example.com",resource="widgets",scope="namespace",'
-        'subresource="",verb="LIST",version="v1"} 1.0' in text
+        'apiserver_request_total{code="200",component="apiserver",dry_run="",group="example.com",'
+        'resource="widgets",scope="namespace",subresource="",verb="LIST",version="v1"} 1.0' in text
     )
     assert 'code="404"' in text
     assert "apiserver_request_duration_seconds_bucket" in text

@@ -206,7 +206,7 @@ async def test_changes_of_versions_that_are_not_numbers_are_not_resyncs() -> Non
     for generation in (1, 2):
         raw = b'{"metadata":{"name":"a","uid":"u","resourceVersion":"x%d","generation":%d}}'
         raw %= (generation, generation)
-        informer._put(ObjectKey("", "a"), raw, MemoryEntry(raw, 0, "u").header(), 0)
+        informer._put(ObjectKey("", "a"), MemoryEntry(raw, 0, "u"), f"x{generation}")
         item = await queue.get()
         calls.append(tuple(cause.trigger for cause in item.causes))
         queue.done(item.key)

@@ -53,7 +53,6 @@ OTHER_TASKS = {
     "storage/etcd_watch.py": "one watch; its reader receives the error",
     "storage/postgresql_watch.py": "one watch; its reader receives the error",
     "storage/postgresql.py": "batches, as long as there are any; the callers receive the errors",
-    "controlplane/informer.py": "one list, which retries",
     "storage/testing.py": "a test",
 }
 """Modules with tasks that have endless loops and are not background loops of a server, and why."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import stat
 import tarfile
 from pathlib import Path
@@ -82,7 +83,8 @@ def test_an_archive_writes_only_to_its_destination(
     assert {each.name for each in home.iterdir()} <= {"kept", "received"}
     for path in home.rglob("*"):
         if path.is_symlink():
-            assert path.resolve().is_relative_to(destination)
+            # `Path.resolve` raises for a link to itself before Python 3.13.
+            assert Path(os.path.realpath(path)).is_relative_to(destination)
             continue
         mode = path.lstat().st_mode
         assert stat.S_ISREG(mode) or stat.S_ISDIR(mode), "no device or pipe"

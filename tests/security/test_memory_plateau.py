@@ -71,14 +71,15 @@ def is_counted(module: str) -> bool:
 def entries() -> Counter[str]:
     """Return the number of entries by class and attribute, module and variable, and cached function.
 
-    Caches of functions that have a maximum size are cleared.
+    Caches of functions that have a maximum size are cleared, except for those with one entry, which are
+    singletons such as registered metrics.
     """
     found: Counter[str] = Counter()
     for obj in gc.get_objects():
         if isinstance(obj, functools._lru_cache_wrapper) and is_counted(obj.__module__ or ""):
-            if obj.cache_info().maxsize is None:
+            if (limit := obj.cache_info().maxsize) is None:
                 found[f"{obj.__module__}.{obj.__qualname__}()"] += obj.cache_info().currsize
-            else:
+            elif limit > 1:
                 obj.cache_clear()
     gc.collect()
     for obj in gc.get_objects():

@@ -27,9 +27,9 @@ class RequestCounter:
         self.counts: Counter[str] = Counter()
         observe = RequestMetrics.observe
 
-        def count(metrics: RequestMetrics, info: RequestInfo, response: HTTPResponse, elapsed: float) -> None:
+        def count(metrics: RequestMetrics, info: RequestInfo, response: HTTPResponse, *rest: Any) -> None:
             self.counts["/".join(filter(None, (info.verb, info.resource, info.subresource)))] += 1
-            observe(metrics, info, response, elapsed)
+            observe(metrics, info, response, *rest)
 
         monkeypatch.setattr(RequestMetrics, "observe", count)
 
