@@ -15,6 +15,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
@@ -224,6 +225,8 @@ class ProcessRuntime:
             mounts += self._working_directory(folder, directory)
         if self.namespaces:
             shown = [*environment["PATH"].split(":"), *environment.get("PYTHONPATH", "").split(":")]
+            # A Python environment or a checkout below a mount path such as /tmp would be hidden, too.
+            shown += [sys.prefix, environment.get("VIRTUAL_ENV", ""), *sys.path]
             mounts += uncovered([*shown, str(folder)], mounts)
             mounts.append(BindMount(str(self._hosts_file(pod, hostname)), "/etc/hosts"))
         else:
