@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -116,9 +117,11 @@ async def open_page(dashboard: DashboardProcess) -> AsyncIterator[list[int]]:
     base = dashboard.address.partition("/?")[0]
     received = [0, 0]
     timeout = aiohttp.ClientTimeout(total=None)
-    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True), timeout=timeout) as session:
-        async with session.get(dashboard.address):
-            pass
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        async with session.get(dashboard.address) as response:
+            found = re.search(r'<meta name="session" content="([^"]+)">', await response.text())
+        assert found is not None
+        session.headers["X-Kubewright-Dashboard"] = found.group(1)
         async with session.get(f"{base}/api/overview") as response:
             await response.read()
         table = f"{base}/k8s/api/v1/namespaces/{NAMESPACE}/configmaps"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import secrets
 import signal
 import socket
@@ -167,13 +168,15 @@ class Page:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._session = aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True))
+        self._session = aiohttp.ClientSession()
 
     async def sign_in(self) -> None:
-        """Exchange the token of the address for a session."""
-        async with self._session.get(self._address, allow_redirects=False) as response:
-            if response.status != 303:
-                raise OSError(f"the dashboard returned {response.status}")
+        """Exchange the token of the address for a session, which the page contains."""
+        async with self._session.get(self._address) as response:
+            found = re.search(r'<meta name="session" content="([^"]+)">', await response.text())
+        if found is None:
+            raise OSError(f"the dashboard returned {response.status} without a session")
+        self._session.headers["X-Kubewright-Dashboard"] = found.group(1)
 
     async def get(self, path: str, **query: str) -> Any:
         """Return the data of a path."""

@@ -41,7 +41,7 @@ class _Timeline:
 
     def build(self) -> list[TimelineEntry]:
         for event in self._trace:
-            if event.kind in ("write", "request") and event.revision:
+            if event.kind in ("write", "request") and event.revision and event.process != "scenario":
                 self._writes.setdefault(event.revision, event)
         for event in self._trace:
             self._add_event(event)
