@@ -15,6 +15,7 @@ from kubewright.api.core.v1 import ConfigMap
 from kubewright.controller.request import TemporaryError
 from kubewright.explore import Run, Scenario, Steps, check_replay, run_once, scenario
 from kubewright.explore.replay import ReplayError
+from kubewright.explore.reports.model import ExplorationReport, ViolationReport
 from kubewright.explore.scenario_files import ScenarioError, parse_scenario
 from kubewright.manifests.crds import crd
 
@@ -194,3 +195,12 @@ def test_exit_codes(tmp_path: Path, arguments: tuple[str, ...], code: int) -> No
         [*command, "--family", "crash", *arguments], cwd=tmp_path, capture_output=True, text=True
     )
     assert result.returncode == code, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    ("violations", "complete", "code"), [(0, True, 0), (1, True, 1), (1, False, 1), (0, False, 3)]
+)
+def test_exit_codes_of_reports(violations: int, complete: bool, code: int) -> None:
+    """Also of programs, which `--command` explores."""
+    found = [ViolationReport(rule="a", scenario="b", source="", problems=(), faults=())] * violations
+    assert ExplorationReport(operator="c", violations=found, complete=complete).exit_code == code

@@ -181,7 +181,7 @@ def explore_command(
             )
             _write_reports(report, json_file, html_file)
             _print_report(report)
-            sys.exit(exit_code(report))
+            sys.exit(report.exit_code)
         old_factory = ModuleFactory(upgrade_from) if upgrade_from else None
         with _Status() as status:
             result = explore(
@@ -204,14 +204,7 @@ def explore_command(
     if save is not None:
         _save(save, result, operator, upgrade_from or "", scenarios)
     _print_result(result, report)
-    sys.exit(exit_code(report))
-
-
-def exit_code(report: ExplorationReport) -> int:
-    """Return 1 if something was violated, 3 if the budget left out faults, and 0 otherwise."""
-    if report.violations:
-        return 1
-    return 0 if report.complete else 3
+    sys.exit(report.exit_code)
 
 
 def _print_report(report: ExplorationReport) -> None:

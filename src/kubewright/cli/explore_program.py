@@ -85,7 +85,7 @@ def explore_program(
             replay=describe_replay,
             on_progress=on_progress,
         )
-        return report, INTERRUPTED if stop.is_set() else 1 if report.violations else 0
+        return report, INTERRUPTED if stop.is_set() else report.exit_code
 
     try:
         scenarios = load_scenarios(scenario_files)

@@ -109,6 +109,13 @@ class ExplorationReport:
     coverage: Mapping[str, str] = field(default_factory=dict)
     """Lines of the operator that the runs reached, by file."""
 
+    @property
+    def exit_code(self) -> int:
+        """1 if something was violated, 3 if the budget left out faults, and 0 otherwise."""
+        if self.violations:
+            return 1
+        return 0 if self.complete else 3
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON data."""
         result: dict[str, Any] = msgspec.to_builtins(self)
