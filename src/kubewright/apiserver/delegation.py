@@ -185,6 +185,3 @@ def api_services(
         )
         for rank, (group, version) in enumerate(best_last, 10)
     ]
-
-
-__all__ = ["SIMULATED_ANNOTATION", "Delegation", "api_services"]

@@ -333,6 +333,3 @@ class FlowControl:
         finally:
             if seats is not None:
                 self.release(seats)
-
-
-__all__ = ["EXEMPT", "Flow", "FlowControl", "LevelSeats", "Occupied", "PriorityLevel"]

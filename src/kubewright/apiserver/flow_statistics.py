@@ -87,6 +87,3 @@ class FlowSchemaStatistics:
     def queue_lengths(self) -> Histogram:
         """Return the lengths of queues after a request was added; a request that did not wait was alone."""
         return self._queue_lengths.plus(1, self.dispatched - self.dequeued)
-
-
-__all__ = ["LENGTHS", "SEATS", "SECONDS", "FlowSchemaStatistics"]

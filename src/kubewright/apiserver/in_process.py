@@ -231,6 +231,3 @@ class _SocketEnd:
         self._closed = True
         if self.task is not None and not self.task.done():
             self.task.cancel()
-
-
-__all__ = ["ADMINISTRATOR", "InProcessTransport"]

@@ -98,6 +98,3 @@ class KubeconfigWebhook:
         if self._transport is not None:
             await self._transport.aclose()
             self._transport = None
-
-
-__all__ = ["KubeconfigWebhook", "WebhookFailed", "WebhookResponse"]

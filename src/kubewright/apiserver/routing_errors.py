@@ -38,6 +38,3 @@ class UnknownMediaType(UnsupportedMediaType, Unrouted):
 
     def __init__(self) -> None:
         super().__init__("415: Unsupported Media Type", details={})
-
-
-__all__ = ["NoRepresentation", "NoSuchMethod", "NoSuchResource", "UnknownMediaType", "Unrouted"]

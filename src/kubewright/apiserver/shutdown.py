@@ -41,6 +41,3 @@ class StopSignals:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._again.wait()
-
-
-__all__ = ["StopSignals"]

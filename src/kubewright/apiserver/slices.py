@@ -52,6 +52,3 @@ async def run_in_worker(function: Callable[[], T]) -> T:
         _worker = ThreadPoolExecutor(1, thread_name_prefix="kubewright-long-objects")
     context = contextvars.copy_context()
     return await asyncio.get_running_loop().run_in_executor(_worker, context.run, function)
-
-
-__all__ = ["LONG_OBJECT", "run_in_slices", "run_in_worker"]

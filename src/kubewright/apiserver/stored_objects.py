@@ -260,6 +260,3 @@ def _provider(value: bytes) -> str:
     """Return provider, version and key name of an encrypted value."""
     named = value[:_MOST_PROVIDER].split(b":")[2:5]
     return ":".join(part.decode("ascii", "backslashreplace") for part in named)
-
-
-__all__ = ["ENCRYPTED", "StoredObjects", "UndecodableObject", "UndecodableObjects", "decode_error"]

@@ -132,14 +132,3 @@ def list_seats(query: Query, statistics: ResourceStatistics, *, watch: bool = Fa
             count = max(count, statistics.objects // 2)
         size = count * statistics.average_bytes
     return -(-size // BYTES_PER_SEAT)
-
-
-__all__ = [
-    "ESTIMATED_VERBS",
-    "ONE_SEAT",
-    "Estimate",
-    "ResourceStatistics",
-    "WorkEstimate",
-    "WorkEstimator",
-    "list_seats",
-]

@@ -43,6 +43,3 @@ def call(compiler: Compiler, expr: Call) -> Code:
     if function in ("find", "findAll") and codes[1].constant and type(value_of(codes[1])) is str:
         compiled_pattern(value_of(codes[1]))
     return call_overload(expr, operands, codes)
-
-
-__all__ = ["call"]

@@ -223,6 +223,3 @@ def _signature(function: str, args: Iterable[Any]) -> str:
     if function in _BARE or not function.replace(".", "").isidentifier():
         return ""
     return f"{function}({', '.join(type_of_value(arg).name for arg in args)})"
-
-
-__all__ = ["call_overload"]

@@ -282,5 +282,3 @@ SPECIAL_FORMS: Final[dict[str, Callable[[Compiler, Call], Code]]] = {
     "orValue": _or_value,
 }
 """Code generators by function."""
-
-__all__ = ["SPECIAL_FORMS", "index"]

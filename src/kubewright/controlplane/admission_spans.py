@@ -27,6 +27,3 @@ class AdmissionTraces:
         for each in publishers:
             if hasattr(each, "sinks"):
                 self.spans.add(each)
-
-
-__all__ = ["AdmissionTraces"]

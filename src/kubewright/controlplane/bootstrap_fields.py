@@ -57,6 +57,3 @@ def _fields(value: Any, path: tuple[str, ...]) -> Object:
 
 def _key(item: Object, keys: tuple[str, ...]) -> str:
     return msgspec.json.encode({key: item[key] for key in keys}).decode()
-
-
-__all__ = ["managed_fields"]

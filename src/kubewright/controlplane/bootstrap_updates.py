@@ -57,6 +57,3 @@ def merge_flow_spec(stored: Object, wanted: Object) -> Object | None:
 
 def _annotation(obj: Object, name: str) -> str:
     return str((obj["metadata"].get("annotations") or {}).get(name) or "")
-
-
-__all__ = ["Merge", "merge_flow_spec", "merge_role"]

@@ -216,6 +216,3 @@ class _ClusterParamResource:
     async def list(self, namespace: str) -> Sequence[Object]:
         found = await self._cluster.list(self._resource.gvk, namespace=namespace or None)
         return [each.raw for each in found]
-
-
-__all__ = ["PLUGINS", "ClusterAdmission", "ClusterInformers"]

@@ -75,6 +75,3 @@ def positive_seconds(text: str, at: str) -> float:
     if seconds <= 0:
         raise ConfigFileError(f"{at}: {text!r} is not a positive duration such as 3s")
     return seconds
-
-
-__all__ = ["ConfigFileError", "ConfigStruct", "naming_file", "positive_seconds", "read_config_file"]

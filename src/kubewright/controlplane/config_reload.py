@@ -207,6 +207,3 @@ class ConfigReloader:
 
         task = asyncio.create_task(wait_and_close(), name=f"close the previous {self.path.name}")
         self._closing[task] = close
-
-
-__all__ = ["Apply", "Close", "ConfigReloader", "ReloadMetrics", "sha256_label"]

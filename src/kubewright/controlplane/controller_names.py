@@ -43,6 +43,3 @@ def disabled_components(names: frozenset[str], *, controllers: bool) -> frozense
     """Return the disabled components of `kubewright.workloads`; without `controllers`, all controllers."""
     disabled = names.difference(BUILT_IN)
     return disabled if controllers else disabled | {ALL}
-
-
-__all__ = ["ALL", "BUILT_IN", "check_controller_names", "controller_names", "disabled_components"]

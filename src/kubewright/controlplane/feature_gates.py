@@ -174,5 +174,3 @@ UserNamespacesSupport VolumeAttributesClass WinDSR WinOverlay
 
 LOCKED = frozenset(_LOCKED_NAMES.split())
 """Gates whose value cannot be changed."""
-
-__all__ = ["DEFAULT_GATES", "DISABLED", "ENABLED", "LOCKED", "apply_gates", "parse_gates", "warn_of_gates"]

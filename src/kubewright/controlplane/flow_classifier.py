@@ -216,6 +216,3 @@ def _path_matches(rule: Object, info: RequestInfo) -> bool:
         url in ("*", info.path) or (url.endswith("/*") and info.path.startswith(url[:-1]))
         for url in rule.get("nonResourceURLs") or ()
     )
-
-
-__all__ = ["FlowClassifier", "by_precedence", "flow_of", "matching_schema", "priority_levels"]

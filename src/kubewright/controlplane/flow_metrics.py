@@ -155,6 +155,3 @@ def _histogram(name: str, text: str, *labels: str) -> HistogramMetricFamily:
 def _add(family: HistogramMetricFamily, labels: tuple[str, ...], values: Histogram) -> None:
     if values.count:
         family.add_metric(labels, *values.collect())
-
-
-__all__ = ["FlowMetrics"]

@@ -434,6 +434,3 @@ def _add_handler(informer: Informer, handler: ResourceEventHandler, needs: Needs
 
 def _out_of_date() -> ServiceUnavailable:
     return ServiceUnavailable("storage is unreachable or its watch has not caught up; try again later")
-
-
-__all__ = ["AllHandler", "AllHandlers", "Informers", "Needs"]

@@ -152,6 +152,3 @@ class KubeletUsage:
             logger.warning("cannot read usage of node", extra={"node": node, "reason": str(error)})
             return
         self._samples.setdefault(node, _Samples()).add(text, asyncio.get_running_loop().time())
-
-
-__all__ = ["KubeletUsage", "NodeUsage", "parse_resource_metrics"]

@@ -333,15 +333,3 @@ async def check_log_response(response: HTTPResponse) -> HTTPResponse:
     if response.status == 404:
         raise NotFound(f"the server could not find the requested resource ( pods/log {text})")
     raise APIError(text, code=500)
-
-
-__all__ = [
-    "KubeletClient",
-    "check_log_response",
-    "connect_kubelets",
-    "forward_to_node",
-    "forward_to_pod",
-    "kubelet_address",
-    "no_kubelet",
-    "pod_path",
-]

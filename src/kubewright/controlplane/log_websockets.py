@@ -50,6 +50,3 @@ async def _chunks(response: HTTPResponse) -> AsyncIterator[bytes]:
 async def _wait_for_close(socket: WebSocket) -> None:
     while await socket.receive() is not None:
         pass
-
-
-__all__ = ["as_websocket"]

@@ -186,6 +186,3 @@ def error_of(code: int, body: bytes) -> APIError:
     if isinstance(status, dict) and status.get("kind") == "Status":
         return APIError.from_status(status, code)
     return from_response(code, body.decode(errors="replace"))
-
-
-__all__ = ["LoopbackClient", "controller_user", "error_of"]

@@ -174,6 +174,3 @@ def _list(request: SubresourceRequest, kind: str, items: list[Object]) -> Object
     if selection is not None:
         items = [item for item in items if selection.matches(selection.selectable(json.encode(item)))]
     return {"kind": kind, "apiVersion": f"{GROUP}/{VERSION}", "metadata": {}, "items": items}
-
-
-__all__ = ["MetricsAPI"]

@@ -96,6 +96,3 @@ async def load_plane_credentials(
         serving=supplied.serving
         or await load_serving_certificate(store, authority, hosts, supplied.directory),
     )
-
-
-__all__ = ["PlaneCredentials", "SuppliedCredentials", "load_plane_credentials"]

@@ -70,6 +70,3 @@ def _file(plane: ControlPlane, name: str) -> Path:
     path = plane.reloaded_files[name]
     assert path is not None
     return Path(path)
-
-
-__all__ = ["config_reloaders"]

@@ -119,6 +119,3 @@ async def _no_service(namespace: str, name: str, port: int) -> tuple[str, int]:
 
 def _no_certificate() -> Any:
     raise LookupError("connections to pods have no client certificate")
-
-
-__all__ = ["PodProxy", "PodRemote", "is_global_unicast"]

@@ -25,6 +25,3 @@ def resource_finder(prefix: str) -> Callable[[str], tuple[str, str] | None]:
         return first, rest.partition("/")[0]
 
     return find
-
-
-__all__ = ["resource_finder"]

@@ -222,6 +222,3 @@ class _StorageWatch:
 
     async def __aexit__(self, *exc: object) -> None:
         self._source.close(self)
-
-
-__all__ = ["StorageListWatch", "StoredVersion"]

@@ -56,6 +56,3 @@ async def find_undecodable_values(storage: Storage) -> FoundValues:
         if not page.more:
             return found
         start = page.items[-1].key + "\0"
-
-
-__all__ = ["FoundValues", "UndecodableValue", "find_undecodable_values"]

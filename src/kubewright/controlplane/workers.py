@@ -187,6 +187,3 @@ def exit_with_parent() -> None:
 def _send(signal: Callable[[], None]) -> None:
     with contextlib.suppress(ProcessLookupError):
         signal()
-
-
-__all__ = ["EXIT_DELAY", "READY", "SOCKET_VARIABLE", "WorkerFailed", "Workers", "exit_with_parent"]

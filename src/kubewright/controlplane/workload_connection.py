@@ -86,6 +86,3 @@ def _user(name: str) -> User:
 
 def _user_agent(name: str) -> str:
     return USER_AGENTS.get(":".join(name.split(":")[:2]), DEFAULT_USER_AGENT)
-
-
-__all__ = ["EmbeddedConnection"]

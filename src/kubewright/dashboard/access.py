@@ -267,6 +267,3 @@ def _subject(subject: Mapping[str, Any], namespace: str) -> dict[str, Any]:
 
 def _rule(rule: Mapping[str, Any]) -> dict[str, Any]:
     return {field: list(rule.get(field) or ()) for field in _RULE_FIELDS}
-
-
-__all__ = ["AccessRules", "explain_access", "parse_question"]

@@ -182,6 +182,3 @@ def _parse_tree(text: str) -> tuple[str, str, str, str] | None:
     if len(parts) != 5 or not parts[2] or not parts[4]:
         raise RequestError(400, f"tree={text}: expected group,version,kind,namespace,name")
     return parts[0], parts[2], parts[3], parts[4]
-
-
-__all__ = ["OverviewEncoder", "PageStream"]

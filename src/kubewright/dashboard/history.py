@@ -168,6 +168,3 @@ def _manager(entry: dict[str, Any]) -> str:
     subresource = entry.get("subresource")
     name = str(entry.get("manager") or "unknown")
     return f"{name} ({subresource})" if subresource else name
-
-
-__all__ = ["Histories"]

@@ -352,6 +352,3 @@ def parse_object(query: Any) -> tuple[str, str, str, str]:
     if not kind or not name:
         raise RequestError(400, "the parameters kind and name are required; group and namespace may be empty")
     return query.get("group", ""), kind, query.get("namespace", ""), name
-
-
-__all__ = ["ObjectIndex", "parse_object"]

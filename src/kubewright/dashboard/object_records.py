@@ -187,6 +187,3 @@ def _crash_loop(pod: dict[str, Any]) -> str:
 def milliseconds(time: datetime | None) -> float:
     """Return a time in milliseconds since 1970; 0 if it is unknown."""
     return time.timestamp() * 1000 if time is not None else 0.0
-
-
-__all__ = ["HEALTHS", "Health", "KindState", "ObjectRecord", "Owner", "milliseconds", "read_record"]

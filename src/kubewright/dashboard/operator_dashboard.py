@@ -56,6 +56,3 @@ class OperatorDashboard(BaseRunnable):
         finally:
             feeding.cancel()
             await asyncio.gather(feeding, return_exceptions=True)
-
-
-__all__ = ["OperatorDashboard"]

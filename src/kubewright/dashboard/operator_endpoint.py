@@ -75,6 +75,3 @@ class OperatorEndpoint:
         if not ready:
             raise OSError(f"Deployment {namespace}/{name} has no pod that is ready")
         return min(ready)
-
-
-__all__ = ["OperatorEndpoint"]

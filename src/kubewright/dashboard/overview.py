@@ -24,6 +24,3 @@ def describe_overview(index: ObjectIndex) -> dict[str, Any]:
         "unhealthy": [each.node() for each in unhealthy],
         "warnings": index.warnings.latest(index, MAX_WARNINGS),
     }
-
-
-__all__ = ["describe_overview"]

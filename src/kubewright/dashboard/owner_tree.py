@@ -92,6 +92,3 @@ def _missing(index: ObjectIndex, owner: Owner, namespace: str) -> dict[str, Any]
         "missing": True,
         "owners": [],
     }
-
-
-__all__ = ["describe_tree"]

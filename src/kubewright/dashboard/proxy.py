@@ -212,6 +212,3 @@ async def read_body(request: Any) -> bytes:
             raise RequestError(413, f"the body exceeds {MAX_BODY >> 20} MiB")
         parts.append(chunk)
     return b"".join(parts)
-
-
-__all__ = ["KubernetesProxy", "read_body"]

@@ -32,6 +32,3 @@ async def find_readable_namespace(
         except (ConnectionFailed, TimeoutError):
             return "", ""  # a reflector retries
     return None, message
-
-
-__all__ = ["find_readable_namespace"]

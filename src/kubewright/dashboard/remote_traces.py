@@ -86,6 +86,3 @@ class RemoteTraces:
             )
         self._store.available = False
         self._store.message = f"the operator {self._endpoint} is not connected: {reason}"
-
-
-__all__ = ["RemoteTraces"]

@@ -76,6 +76,3 @@ def _rank(words: list[str], count: int, name: str, namespace: str, kinds: set[st
             return None
     # Words that name the kind exactly match every object of it: names come first.
     return rank + (5 if len(words) < count and not words else 0)
-
-
-__all__ = ["search"]

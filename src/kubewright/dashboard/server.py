@@ -309,6 +309,3 @@ def _user_agent() -> str:
     from kubewright import __version__
 
     return f"kubewright-dashboard/{__version__}"
-
-
-__all__ = ["ClusterName", "Dashboard", "DashboardError"]

@@ -197,6 +197,3 @@ class _SpanRings:
         rings = self._rings.values() if not key else [self._rings[key]] if key in self._rings else []
         spans = (span for ring in rings for _, span in ring.spans)
         return sorted(spans, key=lambda span: span["started"], reverse=True)
-
-
-__all__ = ["RecordType", "TraceListener", "TraceStore"]

@@ -126,6 +126,3 @@ def _limit(query: Any, default: int) -> int:
     if not text.isdecimal() or not 0 < int(text) <= 5000:
         raise RequestError(400, f"limit={text}: expected a number from 1 to 5000")
     return int(text)
-
-
-__all__ = ["Views"]

@@ -119,6 +119,3 @@ def _with_resource(index: ObjectIndex, about: dict[str, Any]) -> dict[str, Any]:
         "resource": kind.resource.plural if kind is not None else "",
         "namespaced": kind.namespaced if kind is not None else bool(about["namespace"]),
     }
-
-
-__all__ = ["WarningEvents"]

@@ -498,6 +498,3 @@ def _operations(on: Sequence[str], allowed: Sequence[str]) -> frozenset[str]:
     if unknown or not given:
         raise ValueError(f"on={given!r}: expected operations of {', '.join(allowed)}")
     return frozenset(given)
-
-
-__all__ = ["APIServerApp", "DeclaredResource"]

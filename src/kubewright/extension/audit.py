@@ -82,6 +82,3 @@ def auditor(settings: APIServerSettings, functions: Sequence[AuditFunction]) -> 
     except (OSError, ValueError) as error:
         raise SettingsError(str(error)) from None
     return Auditor(policy, backends)
-
-
-__all__ = ["AuditFunction", "FunctionBackend", "auditor"]

@@ -577,6 +577,3 @@ class BackendStorage(Storage):
 
     async def size(self) -> int | None:
         return await self.copy.size()
-
-
-__all__ = ["BackendStorage"]

@@ -360,15 +360,3 @@ def _same(current: Resource, wanted: Resource) -> bool:
         before.subresources.keys() == after.subresources.keys()
         for before, after in zip(current.versions, wanted.versions, strict=True)
     )
-
-
-__all__ = [
-    "CustomMetric",
-    "CustomMetrics",
-    "CustomMetricsAPI",
-    "ExternalMetricValue",
-    "ExternalMetrics",
-    "ExternalMetricsAPI",
-    "MetricAPI",
-    "MetricValue",
-]

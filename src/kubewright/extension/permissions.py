@@ -78,6 +78,3 @@ class Permissions:
             namespace if info.scope == "Namespaced" else "",
             name,
         )
-
-
-__all__ = ["Permissions"]

@@ -101,6 +101,3 @@ async def cluster_priorities(client: Client, server: APIServer) -> AsyncIterator
             server.metrics.registry.unregister(metrics)
     finally:
         await cache.stop()
-
-
-__all__ = ["ClusterPriorities", "cluster_priorities"]

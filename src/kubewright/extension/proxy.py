@@ -108,6 +108,3 @@ class _TargetRemote(Remote):
 
     def name(self, service: Service) -> str | None:
         return None
-
-
-__all__ = ["ProxyConnections", "ProxyTarget"]

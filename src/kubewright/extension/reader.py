@@ -97,6 +97,3 @@ def _checked(kind: Any) -> type[MetaObject]:
     if not (isinstance(kind, type) and issubclass(kind, MetaObject)):
         raise TypeError(f"{kind!r} is not a class of objects")
     return kind
-
-
-__all__ = ["ObjectReader"]

@@ -167,6 +167,3 @@ class Registration:
                 await self._cluster.delete(found)
         except (NotFound, Conflict):
             return
-
-
-__all__ = ["Registration"]

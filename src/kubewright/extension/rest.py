@@ -179,6 +179,3 @@ def _without_last_applied(value: Any) -> Any:
     if isinstance(value, dict):
         value = {key: each for key, each in value.items() if key != LAST_APPLIED}
     return value or None
-
-
-__all__ = ["PageRequest", "Rest"]

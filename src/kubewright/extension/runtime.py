@@ -238,6 +238,3 @@ async def run_app(app: APIServerApp, client: Client | None, stop: asyncio.Event 
     finally:
         if own_client:
             await cluster.aclose()
-
-
-__all__ = ["RunningAPIServer", "run_app", "serve_app"]

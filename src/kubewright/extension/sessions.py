@@ -49,6 +49,3 @@ class ExecSession:
     async def terminal_size(self) -> TerminalSize | None:
         """Return the next size of the client's terminal; `None` if it does not change any more."""
         return await self._streams.read_size()
-
-
-__all__ = ["ExecSession"]

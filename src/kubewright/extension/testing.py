@@ -336,6 +336,3 @@ class RestLaws(StorageLaws):
             assert self.text_of(await self._get(rest, "a")) == "2"
 
         asyncio.run(check())
-
-
-__all__ = ["RestLaws"]

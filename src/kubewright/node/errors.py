@@ -123,19 +123,3 @@ def as_rpc_error(error: BaseException) -> RPCError:
 def go_name(code: str) -> str:
     """Return the name of a status code as Go prints it: `NotFound`, `Canceled`."""
     return "Canceled" if code == "CANCELLED" else "OK" if code == "OK" else code.title().replace("_", "")
-
-
-__all__ = [
-    "Aborted",
-    "FailedPrecondition",
-    "Internal",
-    "InvalidArgument",
-    "OutOfRange",
-    "RPCError",
-    "ResourceExhausted",
-    "Unavailable",
-    "Unimplemented",
-    "VolumeExists",
-    "VolumeNotFound",
-    "as_rpc_error",
-]

@@ -211,6 +211,3 @@ def _expect_span(data: bytes, at: int, end: int, wire: int) -> tuple[int, int]:
 
 class Empty(Message):
     """A message without fields."""
-
-
-__all__ = ["Empty", "Message", "ProtobufError"]

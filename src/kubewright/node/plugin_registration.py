@@ -77,13 +77,3 @@ class PluginRegistrar:
                 "kubelet rejected plug-in", extra={"plugin": self._info.name, "error": request.error}
             )
         return Empty()
-
-
-__all__ = [
-    "CSI_PLUGIN",
-    "DEVICE_PLUGIN",
-    "REGISTRY",
-    "PluginInfo",
-    "PluginRegistrar",
-    "RegistrationStatus",
-]

@@ -231,6 +231,3 @@ def check_socket_path(path: str | os.PathLike[str]) -> str:
             "choose a shorter directory"
         )
     return text
-
-
-__all__ = ["Channel", "Method", "Service", "UnixServer", "check_socket_path"]

@@ -162,21 +162,3 @@ def _value_text(value: Any) -> str:
 def path_text(path: Path) -> str:
     """Format a path for messages: `.spec.ports[port=80].name`."""
     return "".join(map(element_text, path))
-
-
-__all__ = [
-    "HTML_ESCAPES",
-    "SELF",
-    "FieldSetError",
-    "Path",
-    "canonical_element",
-    "element_text",
-    "field",
-    "fields_path",
-    "in_order",
-    "key_element",
-    "key_fields",
-    "path_text",
-    "scalar_json",
-    "value_element",
-]

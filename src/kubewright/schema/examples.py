@@ -290,6 +290,3 @@ def _nth(values: Sequence[Any], number: int) -> Any:
 
 def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
-
-
-__all__ = ["Document", "Examples"]

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kubewright.api.field_errors import OMIT, FieldError
-from kubewright.api.go_format import GoStruct
+from kubewright.api.field_errors import OMIT as OMIT
+from kubewright.api.field_errors import FieldError
+from kubewright.api.go_format import GoStruct as GoStruct
 
 ROOT: Final = "<nil>"
 
@@ -39,22 +40,3 @@ def index(path: str, position: int) -> str:
 def key(path: str, name: str) -> str:
     """The path of a map entry."""
     return f"[{name}]" if path == ROOT else f"{path}[{name}]"
-
-
-__all__ = [
-    "OMIT",
-    "ROOT",
-    "GoStruct",
-    "child",
-    "duplicate",
-    "forbidden",
-    "index",
-    "internal",
-    "invalid",
-    "key",
-    "not_supported",
-    "required",
-    "too_long",
-    "too_many",
-    "type_invalid",
-]

@@ -45,6 +45,3 @@ def _type(node: Node) -> str:
     if node.type == "object" and node.additional is not None and not node.preserve_unknown:
         return "map"
     return node.type
-
-
-__all__ = ["shape_differences"]

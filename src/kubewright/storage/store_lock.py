@@ -111,6 +111,3 @@ def make_private(path: Path) -> None:
     """Create a new file readable by its owner only; SQLite gives the files beside it the same mode."""
     with suppress(OSError):  # It exists, or SQLite reports the reason.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-
-
-__all__ = ["StoreInUse", "StoreLock", "make_private"]

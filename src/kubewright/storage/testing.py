@@ -415,6 +415,3 @@ class StorageLaws:
     def test_pending_events_are_counted(self) -> None:
         """A watch reports pending events."""
         self._run(_check_pending_events_are_counted)
-
-
-__all__ = ["StorageLaws"]

@@ -62,6 +62,3 @@ def create_component_manager(workloads: Workloads, component: Component) -> Comp
     if workloads.pods is None:
         workloads.pods = PodLister(manager.cache)
     return ComponentManager(manager, cached, recorder, pods=workloads.pods, workloads=workloads)
-
-
-__all__ = ["INDEXES", "create_component_manager", "create_manager"]

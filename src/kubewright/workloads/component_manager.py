@@ -53,6 +53,3 @@ class ComponentManager:
     def add(self, runnable: Runnable) -> None:
         """Run a component with the manager."""
         self.manager.add(runnable)
-
-
-__all__ = ["ComponentManager"]

@@ -118,6 +118,3 @@ class _ClientSender:
 def service_account_user(user: str) -> str:
     """Return the full name of a user: service accounts of `kube-system` have no colon."""
     return user if ":" in user else f"system:serviceaccount:kube-system:{user}"
-
-
-__all__ = ["ClientConnection", "ClusterConnection", "RequestSender", "service_account_user"]

@@ -142,6 +142,3 @@ class ControllerRefs:
             name=metadata.name,
             namespace=metadata.namespace,
         )
-
-
-__all__ = ["AdoptionError", "ControllerRefs", "controller_reference"]

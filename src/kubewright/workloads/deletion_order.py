@@ -97,6 +97,3 @@ def _restarts(pod: PodSummary) -> tuple[int, int]:
             default=0,
         ),
     )
-
-
-__all__ = ["DELETION_COST", "deletion_cost", "pods_to_delete"]

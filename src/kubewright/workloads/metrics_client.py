@@ -159,6 +159,3 @@ def _quantity(text: Any) -> Quantity:
         return Quantity(text)
     except QuantityError as error:
         raise MetricNotFound(f"invalid value of a metric: {error}") from None
-
-
-__all__ = ["APIMetrics"]

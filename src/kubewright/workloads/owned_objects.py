@@ -129,6 +129,3 @@ class PodOwnerHandler:
         if controller is None or controller.kind != self._gvk.kind:
             return None
         return controller if controller.api_version.rpartition("/")[0] == self._gvk.group else None
-
-
-__all__ = ["PodOwnerHandler", "owned_objects", "possible_owners"]

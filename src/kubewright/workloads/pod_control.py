@@ -90,6 +90,3 @@ async def slow_start(count: int, call: Callable[[int], Awaitable[object]]) -> in
         done += len(batch)
         size *= 2
     return done
-
-
-__all__ = ["MAX_BATCH", "PodControl", "is_namespace_terminating", "pod_from_template", "slow_start"]

@@ -175,6 +175,3 @@ def total_usage(containers: Iterable[Usage]) -> Usage:
         for name, value in usage.items():
             total[name] = total[name].add(value) if name in total else value
     return total
-
-
-__all__ = ["MetricNotFound", "MetricsSource", "SimulatedMetrics", "Usage", "total_usage"]

@@ -316,6 +316,3 @@ class PodLister:
     def _forget(self, change: ObjectChange) -> None:
         """Drop the summary of the old version."""
         self.versions(change)
-
-
-__all__ = ["ORPHAN", "OwnerSummary", "PodLister", "PodSummary", "next_availability"]

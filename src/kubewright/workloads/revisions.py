@@ -141,13 +141,3 @@ class RevisionHistory:
             await self._client.delete(
                 ControllerRevision, each.name, namespace=each.namespace, missing_ok=True
             )
-
-
-__all__ = [
-    "POD_REVISION_LABEL",
-    "RevisionHistory",
-    "encode_data",
-    "revision_hash",
-    "template_of",
-    "template_patch",
-]

@@ -204,5 +204,3 @@ _SPECIAL: Final[dict[str, Callable[[Any], str]]] = {
     "intstr.IntOrString": _dump_int_or_string,
     "v1.Time": _dump_time,
 }
-
-__all__ = ["dump_go_value", "fnv1a", "safe_encode", "template_hash"]

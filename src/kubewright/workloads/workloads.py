@@ -281,6 +281,3 @@ class Workloads:
         from .assembly import create_component_manager
 
         return create_component_manager(self, component)
-
-
-__all__ = ["Workloads"]

@@ -101,6 +101,3 @@ class _Sequence(WrappedStream):
             items = [cbor.encode(msgspec.json.decode(line)) for line in complete if line.strip()]
             if items:
                 return b"".join(items)
-
-
-__all__ = ["CBOR", "SEQUENCE", "CBORHandler"]

@@ -160,5 +160,3 @@ class PrettyListWriter:
 
 
 _END_OF_ITEMS: Final = b"\n  ]\n}"
-
-__all__ = ["ListWriter", "list_writer"]

@@ -419,6 +419,3 @@ def _spread(message: Message, value: Any, path: str) -> Plain:
         if fits:
             return {str(field.number): value}
     raise ProtobufError(f"{type(value).__name__} does not belong here", path)
-
-
-__all__ = ["CONTENT_TYPE", "MAGIC", "MAX_DEPTH", "ProtobufCodec", "ProtobufError"]

@@ -211,24 +211,3 @@ WRITERS: Final[dict[str, Callable[[Any], bytes]]] = {
     "T": lambda value: _write_time(value, True),
     "D": lambda value: put_key(1, VARINT) + put_varint(Duration(value).nanoseconds),
 }
-
-
-__all__ = [
-    "BYTES",
-    "FIXED64",
-    "READERS",
-    "VARINT",
-    "WRITERS",
-    "ProtobufError",
-    "number_in",
-    "parts_of",
-    "put_bytes",
-    "put_key",
-    "put_varint",
-    "signed",
-    "skip",
-    "span",
-    "text_in",
-    "utf8",
-    "varint",
-]

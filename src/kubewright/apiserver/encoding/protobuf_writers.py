@@ -212,6 +212,3 @@ def _map(number: int, write: Write) -> Write:
         return b"".join(parts)
 
     return write_all
-
-
-__all__ = ["MessageWriters"]

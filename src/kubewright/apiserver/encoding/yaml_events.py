@@ -144,6 +144,3 @@ def _key(text: str) -> str:
         return "true" if word else "false"
     found = plain_number(text) if text[0] in _FIRST_OF_NUMBER else None
     return text if found is None else str(found)
-
-
-__all__ = ["TooDeep", "UnsupportedEvents", "decode_in_slices"]

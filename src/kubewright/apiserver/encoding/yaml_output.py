@@ -123,6 +123,3 @@ def yaml_in_slices(value: Any) -> Generator[None, None, bytes]:
     writer = YAMLWriter()
     yield from writer.write(value)
     return writer.finish()
-
-
-__all__ = ["YAMLWriter", "yaml_in_slices"]

@@ -452,6 +452,3 @@ class HTTP2Connection(asyncio.Protocol):
             self._send(lambda: self._h2.ping(b"keepaliv"))
             self.flush()
         self._timer = self._loop.call_later(PING_INTERVAL, self._check_alive)
-
-
-__all__ = ["HTTP2Connection"]

@@ -321,6 +321,3 @@ def _headers(response: HTTPResponse, length: int | None) -> list[tuple[bytes, by
         if name not in _CONNECTION_HEADERS:
             fields.append((name.encode(), escape_value(value).encode()))
     return fields
-
-
-__all__ = ["HTTP2Stream"]

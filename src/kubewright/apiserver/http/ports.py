@@ -23,6 +23,3 @@ def explain_listen_error(error: OSError, host: str, port: int) -> OSError:
     # asyncio repeats the address before the reason.
     why = (error.strerror or str(error)).rpartition(": ")[2]
     return OSError(error.errno, f"cannot listen on {host}:{port}: {why.lower()}")
-
-
-__all__ = ["check_port", "explain_listen_error"]

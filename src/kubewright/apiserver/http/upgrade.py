@@ -125,6 +125,3 @@ async def run_tunnel(handler: RequestHandler, response: HTTPResponse) -> web.Str
     finally:
         transport.close()
     return _FinishedResponse()
-
-
-__all__ = ["ClientTunnel", "run_tunnel"]

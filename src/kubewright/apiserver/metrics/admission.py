@@ -115,6 +115,3 @@ class AdmissionMetrics(Collector):
         for labels, series in self._policies.collect():
             total.add_metric(labels, series.count)
         yield total
-
-
-__all__ = ["AdmissionMetrics", "AdmissionStep", "HistogramFamily"]

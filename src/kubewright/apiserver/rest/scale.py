@@ -423,5 +423,3 @@ _TABLE_VERSION = Version(
         TableColumn("Age", ".metadata.creationTimestamp", "date", description=CREATED_DESCRIPTION),
     ),
 )
-
-__all__ = ["ScaleHandler"]

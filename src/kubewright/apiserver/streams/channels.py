@@ -364,17 +364,3 @@ async def _cancel(*tasks: asyncio.Future[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-__all__ = [
-    "PORT_CHANNEL_PROTOCOLS",
-    "PORT_PROTOCOL",
-    "PORT_TUNNEL_PROTOCOL",
-    "PROCESS_PROTOCOLS",
-    "SPDY_PROCESS_PROTOCOLS",
-    "WebSocketTunnel",
-    "run_ports_on_spdy",
-    "run_ports_on_websocket",
-    "run_process_on_spdy",
-    "run_process_on_websocket",
-]

@@ -38,6 +38,3 @@ class ByteStream(Protocol):
 
     async def send(self, data: bytes) -> None:
         """Send bytes."""
-
-
-__all__ = ["ByteStream", "ProcessStreams", "TerminalSize"]

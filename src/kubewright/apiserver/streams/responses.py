@@ -144,6 +144,3 @@ def _port(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) < 65536:
         raise BadRequest(f"invalid port {text!r}")
     return int(text)
-
-
-__all__ = ["ProcessOptions", "is_websocket", "ports_response", "process_response", "spdy_response"]

@@ -195,6 +195,3 @@ class SpdySession:
     async def _write(self, frame: bytes) -> None:
         async with self._lock:
             await self._pipe.send(frame)
-
-
-__all__ = ["HEADER_DICTIONARY", "SpdyError", "SpdySession", "SpdyStream"]

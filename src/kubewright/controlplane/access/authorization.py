@@ -55,6 +55,3 @@ class Authorization:
             self._node_authorizer = self._node_authorizer or NodeAuthorizer(self._informers)
             return self._node_authorizer
         return AlwaysAllow() if mode == "always-allow" else AlwaysDeny()
-
-
-__all__ = ["Authorization"]

@@ -17,9 +17,9 @@ from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.apiserver.authentication.user import MASTERS, User
 from kubewright.apiserver.authorization import AuthorizationAttributes, Authorizer, Decision
-from kubewright.apiserver.authorization.rbac import RBAC_GROUP, PolicyRule
+from kubewright.apiserver.authorization.rbac import RBAC_GROUP, PolicyRule, path_matches
 
-from .rule_resolver import RuleResolver, path_matches
+from .rule_resolver import RuleResolver
 
 Object = dict[str, Any]
 _FULL = (

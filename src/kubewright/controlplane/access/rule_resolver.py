@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.authorization import AuthorizationAttributes, AuthorizationResult, Decision
-from kubewright.apiserver.authorization.rbac import RBAC_GROUP, PolicyRule, path_matches
+from kubewright.apiserver.authorization.rbac import RBAC_GROUP, PolicyRule
 from kubewright.apiserver.stored_objects import UndecodableObject
 
 if TYPE_CHECKING:
@@ -192,6 +192,3 @@ class RBACAuthorizer:
         errors = list(dict.fromkeys(resolved.errors))
         text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
         return Decision.NO_OPINION, f"RBAC: {text}"
-
-
-__all__ = ["RBACAuthorizer", "ResolvedRules", "RuleResolver", "path_matches"]

@@ -104,6 +104,3 @@ class _StoredParamResource:
 
     async def _load(self, item: KeyValue) -> Object:
         return await self._store.load(item, self._version)
-
-
-__all__ = ["ObjectInformer", "ObjectSource", "ParamResource", "ParamSource", "StoredParams"]

@@ -186,6 +186,3 @@ def _metadata_informer(server: APIServer, resource: Resource) -> Informer:
         form=SharedEntry.of,
         stream_initial_events=False,
     )
-
-
-__all__ = ["AggregatedInformers"]

@@ -137,6 +137,3 @@ async def _carry(near: Tunnel, far: _Far, response: BodyStream) -> None:
             if isinstance(result, Exception) and not isinstance(result, ConnectionFailed | OSError):
                 raise result
         far.abort()
-
-
-__all__ = ["tunnel"]

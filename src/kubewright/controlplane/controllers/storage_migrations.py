@@ -202,6 +202,3 @@ async def _store_again(client: Client, served: APIResource, newest: int) -> None
         if error.status_code >= 500:
             raise
         raise MigrationFailed(f"migration encountered unhandled error: {error}") from error
-
-
-__all__ = ["StorageMigrationController"]

@@ -149,6 +149,3 @@ class Authentication:
             group_headers=self.front_proxy.group_headers,
             extra_prefixes=self.front_proxy.extra_prefixes,
         )
-
-
-__all__ = ["Authentication", "AuthenticationSettings"]

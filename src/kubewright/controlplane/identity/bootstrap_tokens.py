@@ -108,6 +108,3 @@ def _groups(stored: Mapping[str, Any]) -> tuple[str, ...] | None:
     if not all(_EXTRA_GROUP.fullmatch(each) for each in extra):
         return None
     return tuple(sorted({GROUP, *extra}))
-
-
-__all__ = ["BootstrapTokenAuthenticator"]

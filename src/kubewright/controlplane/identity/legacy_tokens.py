@@ -131,6 +131,3 @@ class LegacyTokens(Collector):
             metric = CounterMetricFamily(f"serviceaccount_{name}", text)
             metric.add_metric((), self._uses[name])
             yield metric
-
-
-__all__ = ["INVALID_SINCE", "LAST_USED", "LegacyTokens", "read_stored"]

@@ -106,6 +106,3 @@ class OIDCOptions:
         if not self.username_prefix and self.username_claim != "email":
             return f"{self.issuer_url}#"
         return self.username_prefix
-
-
-__all__ = ["OIDCOptions"]

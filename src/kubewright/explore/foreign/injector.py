@@ -24,7 +24,8 @@ import msgspec
 from multidict import CIMultiDict
 
 from kubewright.api.codec import DecodeError, ObjectHeader, decoder
-from kubewright.apiserver.encoding.protobuf import MAGIC, ProtobufError, builtin_codec
+from kubewright.apiserver.encoding.protobuf import MAGIC, builtin_codec
+from kubewright.apiserver.encoding.protobuf_wire import ProtobufError
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, Query
 from kubewright.apiserver.http.request_info import RequestInfo, parse_request_info
 from kubewright.apiserver.router import HTTPHandler

@@ -147,6 +147,3 @@ def _is_attached(attachment: VolumeAttachment) -> bool:
 def _volume_name(attachment: VolumeAttachment) -> str:
     source = attachment.spec.source if attachment.spec is not None else None
     return (source.persistent_volume_name or "") if source is not None else ""
-
-
-__all__ = ["Attacher"]

@@ -369,6 +369,3 @@ def _page(items: Sequence[ItemT], token: str, limit: int) -> tuple[Iterable[Item
     start = int(token or 0)
     end = start + limit if limit else len(items)
     return items[start:end], str(end) if end < len(items) else ""
-
-
-__all__ = ["ControllerCalls", "IdentityCalls", "NodeCalls", "add_services"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Final, Self, TypeVar
 
-from kubewright.node.errors import RPCError, Unavailable
+from kubewright.node.errors import Unavailable
 from kubewright.node.messages import Empty, Message
 from kubewright.node.rpc import Channel, Method
 
@@ -86,6 +86,3 @@ class CSIClient:
     async def close(self) -> None:
         """Close the connection."""
         await self._channel.close()
-
-
-__all__ = ["CSIClient", "RPCError"]

@@ -138,6 +138,3 @@ class CSIControllerManager:
     async def close(self) -> None:
         """Close the connection to the driver."""
         await self.driver.close()
-
-
-__all__ = ["CONTROLLERS", "CSIControllerManager", "add_csi_controllers", "install_driver"]

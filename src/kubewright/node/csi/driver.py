@@ -310,6 +310,3 @@ class CSIDriver:
                 )
                 stack.push_async_callback(manager.close)
                 await manager.run(stopping)
-
-
-__all__ = ["CSIDriver"]

@@ -364,6 +364,3 @@ def _term(topology: Topology) -> NodeSelectorTerm:
             for key, value in sorted(topology.segments.items())
         ]
     )
-
-
-__all__ = ["Provisioner"]

@@ -116,6 +116,3 @@ def _set_condition(status: PersistentVolumeClaimStatus, kind: str, message: str 
         type=kind, status="True", message=message, last_transition_time=now()
     )
     status.conditions = [*(status.conditions or ()), condition]
-
-
-__all__ = ["Resizer"]

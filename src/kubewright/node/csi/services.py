@@ -79,6 +79,3 @@ NODE: Final = Service(
     NODE_GET_CAPABILITIES,
     NODE_GET_INFO,
 )
-
-
-__all__ = ["CONTROLLER", "IDENTITY", "NODE"]

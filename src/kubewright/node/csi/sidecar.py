@@ -49,6 +49,3 @@ class Sidecar(ABC):
         self, about: MetaObject, type_: Literal["Normal", "Warning"], reason: str, message: str
     ) -> None:
         self._recorder.event(about, type_, reason, message)
-
-
-__all__ = ["Sidecar"]

@@ -143,6 +143,3 @@ class VolumeSnapshotContent(CustomResource[VolumeSnapshotContentSpec, VolumeSnap
 
 SNAPSHOT_KINDS = (VolumeSnapshotClass, VolumeSnapshotContent, VolumeSnapshot)
 """The kinds, for `install_definitions`."""
-
-
-__all__ = ["SNAPSHOT_KINDS", "VolumeSnapshot", "VolumeSnapshotClass", "VolumeSnapshotContent"]

@@ -282,6 +282,3 @@ def _copy_status(snapshot: VolumeSnapshot, content: VolumeSnapshotContent) -> No
     if source.creation_time is not None:
         seconds = source.creation_time // 10**9
         status.creation_time = datetime.fromtimestamp(seconds, UTC)
-
-
-__all__ = ["Snapshotter"]

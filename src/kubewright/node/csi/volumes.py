@@ -120,16 +120,3 @@ async def read_secret(client: Client, reference: SecretReference | None) -> dict
     uncached: Client = getattr(client, "uncached", client)
     secret = await uncached.get(Secret, reference.name, namespace=reference.namespace)
     return {key: value.decode() for key, value in (secret.data or {}).items()}
-
-
-__all__ = [
-    "access_mode",
-    "attachment_name",
-    "capability_of",
-    "driver_of",
-    "read_secret",
-    "requested_bytes",
-    "secret_reference",
-    "unique_name",
-    "volume_capability",
-]

@@ -152,30 +152,3 @@ PRE_START: Final = Method("PreStartContainer", PreStartContainerRequest, Empty)
 DEVICE_PLUGIN: Final = Service(
     "v1beta1.DevicePlugin", GET_OPTIONS, LIST_AND_WATCH, GET_PREFERRED, ALLOCATE, PRE_START
 )
-
-
-__all__ = [
-    "DEVICE_PLUGIN",
-    "HEALTHY",
-    "REGISTRATION",
-    "UNHEALTHY",
-    "VERSION",
-    "AllocateRequest",
-    "AllocateResponse",
-    "Allocation",
-    "CDIDevice",
-    "ContainerAllocateRequest",
-    "ContainerPreferredAllocationRequest",
-    "ContainerPreferredAllocationResponse",
-    "DeviceMessage",
-    "DevicePluginOptions",
-    "DeviceSpec",
-    "ListAndWatchResponse",
-    "Mount",
-    "NUMANode",
-    "PreStartContainerRequest",
-    "PreferredAllocationRequest",
-    "PreferredAllocationResponse",
-    "RegisterRequest",
-    "TopologyInfo",
-]

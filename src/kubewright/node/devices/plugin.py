@@ -266,6 +266,3 @@ def _instance(socket: Path) -> tuple[int, int] | None:
         found = socket.stat()
         return found.st_ino, found.st_ctime_ns
     return None
-
-
-__all__ = ["Device", "DevicePlugin"]

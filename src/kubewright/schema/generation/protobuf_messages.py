@@ -183,6 +183,3 @@ def _bare(type_: Any) -> tuple[Any, list[Any]]:
 
 def _markers(type_: Any) -> list[Any]:
     return _bare(type_)[1]
-
-
-__all__ = ["ProtobufDeclarationError", "message_lines"]

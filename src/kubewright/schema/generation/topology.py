@@ -41,6 +41,3 @@ def _map_complaints(items: Schema, keys: Iterable[str]) -> Iterator[str]:
             yield f"ListMap key {key!r} must be a scalar, not {properties[key].get('type', 'any value')}"
         elif key not in items.get("required", ()) and "default" not in properties[key]:
             yield f"ListMap key {key!r} may be absent; make the field required or give it a default"
-
-
-__all__ = ["topology_complaints"]

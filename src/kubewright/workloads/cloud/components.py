@@ -55,11 +55,3 @@ def add_node_route_controller(manager: ComponentManager) -> None:
     provider = _provider(manager)
     if provider.routes is not None:
         RouteController(manager, manager.recorder, provider.routes, cluster_cidrs=POD_CIDRS).add()
-
-
-__all__ = [
-    "add_cloud_node_controller",
-    "add_cloud_node_lifecycle_controller",
-    "add_node_route_controller",
-    "add_service_lb_controller",
-]

@@ -123,6 +123,3 @@ class CloudControllerManager:
     async def run(self, stop: asyncio.Event | None = None) -> None:
         """Run until `stop` is set, a signal is received, or leadership is lost."""
         await self.manager.run(stop)
-
-
-__all__ = ["CONTROLLERS", "CloudControllerManager", "add_cloud_controllers"]

@@ -18,6 +18,3 @@ class ImplementedElsewhere(Exception):
 
 class InstanceNotFound(Exception):
     """The instance does not exist. Not for an instance that is stopped."""
-
-
-__all__ = ["ImplementedElsewhere", "InstanceNotFound", "RetryAfter"]

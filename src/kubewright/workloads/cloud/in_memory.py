@@ -311,15 +311,3 @@ class InMemoryCloud(CloudProvider):
 def parse_ranges(text: str) -> list[str]:
     """Return the CIDRs of a list separated by commas; raises `ValueError`."""
     return [str(ipaddress.ip_network(part.strip())) for part in text.split(",")]
-
-
-__all__ = [
-    "DEFAULT_RANGE",
-    "InMemoryCloud",
-    "InMemoryInstances",
-    "InMemoryLoadBalancers",
-    "InMemoryRoutes",
-    "Instance",
-    "LoadBalancer",
-    "parse_ranges",
-]

@@ -49,14 +49,3 @@ def provider_id(node: Node) -> str:
 def provider_ids(nodes: Iterable[Node]) -> Mapping[str, str]:
     """Return the provider IDs by node; load balancers are updated when this map changes."""
     return {node.name: provider_id(node) for node in nodes}
-
-
-__all__ = [
-    "EXCLUDE_LABEL",
-    "TO_BE_DELETED_TAINT",
-    "affects_load_balancers",
-    "is_included",
-    "provider_id",
-    "provider_ids",
-    "select_nodes",
-]

@@ -55,6 +55,3 @@ def _parse(text: str) -> IPAddress | None:
         return ipaddress.ip_address(text.strip())
     except ValueError:
         return None
-
-
-__all__ = ["PROVIDED_IP_ANNOTATION", "addresses_differ", "node_addresses", "select_node_ips"]

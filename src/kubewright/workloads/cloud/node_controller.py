@@ -229,6 +229,3 @@ def _labels(node: Node, metadata: InstanceMetadata) -> dict[str, str]:
         else:
             labels[key] = value
     return labels
-
-
-__all__ = ["NAME", "NodeController"]

@@ -129,6 +129,3 @@ def _ready(entry: CacheEntry) -> str:
     status = _decode_view(entry.raw).status
     conditions = (status.conditions if status is not None else None) or ()
     return next((one.status or "" for one in conditions if one.type == "Ready"), "")
-
-
-__all__ = ["NAME", "NodeLifecycleController"]

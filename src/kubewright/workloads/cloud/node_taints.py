@@ -43,14 +43,3 @@ async def remove_taint(client: Client, node: Node, key: str) -> None:
     if has_taint(node, key):
         change = taints_change(node, [taint for taint in taints_of(node) if taint.key != key])
         await client.patch(Node, patches.merge_patch(change), name=node.name)
-
-
-__all__ = [
-    "SHUTDOWN",
-    "UNINITIALIZED",
-    "add_taint",
-    "has_taint",
-    "remove_taint",
-    "taints_change",
-    "taints_of",
-]

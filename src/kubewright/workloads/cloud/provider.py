@@ -132,16 +132,3 @@ class CloudProvider:
     load_balancers: LoadBalancers | None = None
     routes: Routes | None = None
     clusters: CloudClusters | None = None
-
-
-__all__ = [
-    "CloudClusters",
-    "CloudProvider",
-    "InstanceMetadata",
-    "Instances",
-    "LoadBalancers",
-    "Route",
-    "Routes",
-    "Zone",
-    "Zones",
-]

@@ -201,6 +201,3 @@ def _normalized(cidr: str) -> str:
         return str(ipaddress.ip_network(cidr, strict=False))
     except ValueError:
         return cidr
-
-
-__all__ = ["EVENT_SOURCE", "NAME", "RouteController"]

@@ -279,6 +279,3 @@ def _comparable(status: LoadBalancerStatus) -> list[tuple[object, ...]]:
         return one.ip or "", one.hostname or "", mode, one.ports or []
 
     return [fields(one) for one in status.ingress or ()]
-
-
-__all__ = ["EVENT_SOURCE", "NAME", "ServiceController", "SyncError"]

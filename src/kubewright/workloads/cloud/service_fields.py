@@ -77,14 +77,3 @@ def source_ranges(service: Service) -> list[str]:
         text = (service.metadata.annotations or {}).get(SOURCE_RANGES_ANNOTATION, "").strip()
         ranges = [part.strip() for part in text.split(",")] if text else ["0.0.0.0/0"]
     return [str(ipaddress.ip_network(part.strip(), strict=False)) for part in ranges]
-
-
-__all__ = [
-    "FINALIZER",
-    "default_load_balancer_name",
-    "health_check_port",
-    "needs_cleanup",
-    "needs_update",
-    "source_ranges",
-    "wants_load_balancer",
-]

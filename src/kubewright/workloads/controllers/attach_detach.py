@@ -170,6 +170,3 @@ class AttachDetach:
             attached = [{"name": name, "devicePath": ""} for name in sorted(after)]
             change = patches.merge_patch({"status": {"volumesAttached": attached or None}})
             await self._client.patch(Node, change, name=node.name, subresource="status")
-
-
-__all__ = ["add_attach_detach_controller"]

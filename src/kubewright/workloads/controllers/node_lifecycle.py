@@ -299,6 +299,3 @@ def _zone(node: Object) -> str:
     labels = node["metadata"].get("labels") or {}
     region = labels.get("topology.kubernetes.io/region", "")
     return f"{region}/{labels.get('topology.kubernetes.io/zone', '')}"
-
-
-__all__ = ["NodeLifecycle", "add_node_lifecycle_controller"]

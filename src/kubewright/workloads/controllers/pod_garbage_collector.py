@@ -213,6 +213,3 @@ def _is_out_of_service(node: Object) -> bool:
     )
     taints = (node.get("spec") or {}).get("taints") or ()
     return not ready and any(one.get("key") == OUT_OF_SERVICE for one in taints)
-
-
-__all__ = ["PodGarbageCollector", "add_pod_garbage_collector"]

@@ -215,6 +215,3 @@ def _is_terminating(pod: PodSummary, owner: str, selector: Selector) -> bool:
         and controller.uid == owner
         and selector.matches(pod.labels)
     )
-
-
-__all__ = ["add_replica_set_controller", "add_replication_controller_controller"]

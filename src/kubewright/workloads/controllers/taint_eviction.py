@@ -152,6 +152,3 @@ def _toleration_seconds(taints: list[Object], tolerations: list[Object]) -> floa
             if one.get("tolerationSeconds") is not None
         ]
     return min(limits, default=None)
-
-
-__all__ = ["TaintEviction", "add_taint_eviction_controller"]

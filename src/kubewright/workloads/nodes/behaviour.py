@@ -239,6 +239,3 @@ class BehaviourResolver:
         return f"{PREFIX}exit-code.{container}" in (annotations or {}) or any(
             rule.container == container and "exit_code" in rule.changes for rule in self.rules
         )
-
-
-__all__ = ["PREFIX", "BehaviourResolver", "BehaviourRule", "ContainerBehaviour", "PodSelector"]

@@ -410,5 +410,3 @@ COMMANDS: Final[dict[str, Command]] = {
     "tee": _tee,
     "test": _test,
 }
-
-__all__ = ["COMMANDS", "FileSystem", "environment", "run_command"]

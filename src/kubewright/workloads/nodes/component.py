@@ -39,6 +39,3 @@ async def add_simulated_nodes(manager: ComponentManager) -> None:
     workloads.simulated_nodes = nodes
     manager.add(nodes)
     await nodes.wait_until_registered()
-
-
-__all__ = ["add_simulated_nodes"]

@@ -137,5 +137,3 @@ def _formatted(line: LogLine, timestamps: bool) -> bytes:
 
 
 Clock = Callable[[], datetime]
-
-__all__ = ["ContainerLog", "LogLine", "LogOptions", "MemoryLog"]

@@ -211,6 +211,3 @@ def format_delay(seconds: float) -> str:
     """Format seconds as Go formats durations: `10s`, `2m40s`, `5m0s`."""
     minutes, rest = divmod(seconds, 60)
     return f"{int(minutes)}m{rest:g}s" if minutes else f"{rest:g}s"
-
-
-__all__ = ["ContainerStarts", "format_delay"]

@@ -189,6 +189,3 @@ def _restart_policy(spec: Object, kind: ContainerKind, pod_policy: str) -> str:
     if kind == "init" and pod_policy == "Always":
         return "OnFailure"
     return pod_policy
-
-
-__all__ = ["ContainerKind", "ContainerState", "containers_of"]

@@ -108,6 +108,3 @@ class ContainerStops:
     def _report(self, container: ContainerState) -> None:
         text = f"Stopping container {container.name}"
         self._worker.context.event(self._worker, "Normal", "Killing", text, container.path)
-
-
-__all__ = ["ContainerStops"]

@@ -45,6 +45,3 @@ async def _evict(nodes: SimulatedNodes, pod: PodIdentity) -> None:
         except TooManyRequests:
             await asyncio.sleep(RETRY_SECONDS)
     await nodes.wait_for_deletion(pod)
-
-
-__all__ = ["drain"]

@@ -181,6 +181,3 @@ class KubeletEvents:
     def pending(self) -> Iterator[KubeletEvent]:
         """Iterate the events that are not sent yet."""
         return iter(tuple(self._queue))
-
-
-__all__ = ["KubeletEvent", "KubeletEvents"]

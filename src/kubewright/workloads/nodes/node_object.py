@@ -174,15 +174,3 @@ def image_size(image: str) -> int:
 def image_id(image: str) -> str:
     """Return the identifier of a simulated image."""
     return f"{image.partition('@')[0]}@sha256:{hashlib.sha256(image.encode()).hexdigest()}"
-
-
-__all__ = [
-    "KUBELET_VERSION",
-    "LEASE_DURATION_SECONDS",
-    "MANAGED_BY_KWOK",
-    "image_id",
-    "lease_object",
-    "node_conditions",
-    "node_object",
-    "node_status",
-]

@@ -220,6 +220,3 @@ class NodeRegistration:
         self.nodes.pop(name, None)
         self._leases.discard(name)
         self._status_due.pop(name, None)
-
-
-__all__ = ["NodeRegistration"]

@@ -240,14 +240,3 @@ def _checked(specs: list[NodeSpec]) -> list[NodeSpec]:
             raise NodeSpecError(f"two nodes are named {spec.name!r}; choose another name, or use count")
         seen.add(spec.name)
     return specs
-
-
-__all__ = [
-    "DEFAULT_CAPACITY",
-    "NodeSpec",
-    "NodeSpecError",
-    "load_image_commands",
-    "load_nodes",
-    "load_settings",
-    "numbered_nodes",
-]

@@ -321,15 +321,3 @@ def tolerates(toleration: Object, taint: Object) -> bool:
     if (toleration.get("operator") or "Equal") == "Exists":
         return True
     return bool(toleration.get("key")) and (toleration.get("value") or "") == (taint.get("value") or "")
-
-
-__all__ = [
-    "AddressPool",
-    "HostPort",
-    "NodeState",
-    "Rejection",
-    "host_ports",
-    "is_tolerated",
-    "pod_requests",
-    "tolerates",
-]

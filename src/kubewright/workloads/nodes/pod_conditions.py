@@ -98,6 +98,3 @@ def _encode(kind: str, stored: _StoredCondition) -> Object:
     if stored.generation:
         condition["observedGeneration"] = stored.generation
     return condition
-
-
-__all__ = ["PodConditions"]

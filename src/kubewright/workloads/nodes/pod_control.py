@@ -151,6 +151,3 @@ class PodControl:
         if not isinstance(runtime, SimulatedRuntime):
             raise TypeError(f"{type(runtime).__name__} runs commands itself; handlers are not called")
         return runtime
-
-
-__all__ = ["PodControl", "Selector"]

@@ -148,13 +148,3 @@ def _initialized(containers: Sequence[ContainerState], phase: str) -> PodConditi
     return PodCondition(
         "False", "ContainersNotInitialized", f"containers with incomplete status: {format_names(incomplete)}"
     )
-
-
-__all__ = [
-    "PodCondition",
-    "container_statuses",
-    "has_ended_mains",
-    "has_started_main",
-    "pod_conditions",
-    "pod_phase",
-]

@@ -472,6 +472,3 @@ class PodWorker:
 
 def _earliest(*times: float | None) -> float | None:
     return min((each for each in times if each is not None), default=None)
-
-
-__all__ = ["PodWorker", "WorkerContext"]

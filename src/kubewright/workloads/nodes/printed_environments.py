@@ -89,6 +89,3 @@ class PrintedEnvironments:
 
 def _allocatable(node: NodeState) -> dict[str, str]:
     return {name: f"{amount}m" if name == "cpu" else str(amount) for name, amount in node.allocatable.items()}
-
-
-__all__ = ["PrintedEnvironments"]

@@ -106,6 +106,3 @@ class ProbeChecks:
 def _setting(probe: Object, name: str) -> int:
     value = probe.get(name)
     return _DEFAULTS[name] if value is None else int(value)
-
-
-__all__ = ["ProbeChecks"]

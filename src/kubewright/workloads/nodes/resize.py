@@ -91,6 +91,3 @@ class PodResize:
         )
         if restarts and container.run is not None and container.is_running:
             self._worker.context.runtime.kill(container.run, ContainerExit(137))
-
-
-__all__ = ["PodResize"]

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kubewright.apiserver.streams.contract import ByteStream, ProcessStreams, TerminalSize
+from kubewright.apiserver.streams.contract import ByteStream, ProcessStreams
 
 from .behaviour import ContainerBehaviour, PodSelector
 from .container_log import ContainerLog, MemoryLog
@@ -396,23 +396,3 @@ async def forward_to_port(port: int, stream: ByteStream) -> None:
         forwarding.cancel()
         await asyncio.gather(forwarding, return_exceptions=True)
         writer.close()
-
-
-__all__ = [
-    "ByteStream",
-    "CollectedStreams",
-    "ContainerExit",
-    "ContainerRun",
-    "ContainerRuntime",
-    "ContainerStartError",
-    "ExecHandler",
-    "ExecOutput",
-    "ExecRequest",
-    "PodIdentity",
-    "PodProbes",
-    "PortHandler",
-    "ProcessStreams",
-    "SimulatedRuntime",
-    "TerminalSize",
-    "forward_to_port",
-]

@@ -57,6 +57,3 @@ class SimulationSettings:
     """Patterns (`*`, `?`) of images that cannot be pulled; all others exist."""
     writers: int = 16
     """How many status writes are sent concurrently."""
-
-
-__all__ = ["MISSING_IMAGES", "SimulationSettings"]

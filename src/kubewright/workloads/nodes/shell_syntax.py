@@ -191,6 +191,3 @@ _REMEDY: Final = (
 
 def _unsupported(sign: str) -> UnsupportedSyntax:
     return UnsupportedSyntax(f'"{sign}" is not simulated; {_REMEDY}')
-
-
-__all__ = ["SimpleCommand", "UnsupportedSyntax", "parse_script"]

@@ -162,6 +162,3 @@ class _Execution:
             self.output += text
         self.code = 0
         return True
-
-
-__all__ = ["SimpleCommand", "simple_command"]

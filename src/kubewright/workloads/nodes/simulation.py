@@ -488,6 +488,3 @@ class SimulatedNodes(BaseRunnable):
         identity = worker.identity
         involved = ("v1", "Pod", identity.namespace, identity.name, identity.uid, container)
         self.events.record(KubeletEvent(identity.node, involved, kind, reason, message))
-
-
-__all__ = ["SimulatedNodes"]

@@ -31,6 +31,3 @@ def _expand(text: str, container: Object) -> str:
 
 def _error(message: str) -> ContainerStartError:
     return ContainerStartError(message, reason="CreateContainerConfigError", retry_after=RETRY_SECONDS)
-
-
-__all__ = ["check_sub_paths"]

@@ -56,6 +56,3 @@ class TerminalInput:
             elif key.isprintable():
                 line += key
                 await self.write(key.encode())
-
-
-__all__ = ["TerminalInput"]

@@ -100,6 +100,3 @@ class WorkerSchedule:
     def _timer_fired(self) -> None:
         self._timer = None
         self._advance_ready()
-
-
-__all__ = ["WorkerSchedule"]

@@ -195,6 +195,3 @@ class SchedulingAlgorithm:
             diagnosis.node_statuses.update(result.rejected)
             nodes = result.nodes
         return nodes
-
-
-__all__ = ["ScheduleResult", "SchedulingAlgorithm"]

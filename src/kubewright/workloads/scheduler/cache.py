@@ -239,6 +239,3 @@ def _set(nodes: dict[str, NodeInfo], info: NodeInfo, included: bool) -> None:
         nodes[info.name] = info
     else:
         nodes.pop(info.name, None)
-
-
-__all__ = ["SchedulerCache", "Snapshot", "count_pods"]

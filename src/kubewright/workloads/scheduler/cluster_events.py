@@ -132,6 +132,3 @@ def node_changes(old: Node, new: Node) -> Action:
 
 def _conditions(node: Node) -> dict[str | None, str | None]:
     return {each.type: each.status for each in (node.status.conditions if node.status else None) or ()}
-
-
-__all__ = ["Action", "ClusterEvent", "Hint", "QueueingHint", "node_changes", "pod_changes"]

@@ -475,6 +475,3 @@ class SchedulerCore:
         await asyncio.gather(
             *(each.aclose() for each in self.extenders if hasattr(each, "aclose")), return_exceptions=True
         )
-
-
-__all__ = ["Placement", "Reporter", "SchedulerCore", "SilentReporter"]

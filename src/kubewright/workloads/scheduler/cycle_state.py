@@ -53,6 +53,3 @@ class CycleState:
             key: value.clone() if isinstance(value, Cloneable) else value for key, value in self._data.items()
         }
         return new
-
-
-__all__ = ["CycleState"]

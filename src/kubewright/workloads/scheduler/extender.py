@@ -269,6 +269,3 @@ class HTTPExtender:
 def _lower(data: Mapping[str, Any]) -> dict[str, Any]:
     # Go decodes field names without regard to case.
     return {name.lower(): value for name, value in data.items()}
-
-
-__all__ = ["Extender", "ExtenderError", "ExtenderFilterResult", "HTTPExtender", "Victims"]

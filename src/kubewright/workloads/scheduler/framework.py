@@ -358,6 +358,3 @@ def _select(profile: Profile, defaults: Sequence[type[Plugin]]) -> list[type[Plu
     names = {cls.name for cls in kept}
     added = [cls for cls in profile.plugins if cls.name not in names]
     return [replaced.get(cls.name, cls) for cls in kept] + added
-
-
-__all__ = ["Framework", "PluginError"]

@@ -79,6 +79,3 @@ class Handle:
         except TimeoutError:
             return condition()
         return True
-
-
-__all__ = ["Handle", "RecordEvent"]

@@ -95,6 +95,3 @@ class InformerLister:
         obj = entry.decode(kind)
         decoded[key] = (entry, obj)
         return obj
-
-
-__all__ = ["InformerLister", "Lister", "StaticLister"]

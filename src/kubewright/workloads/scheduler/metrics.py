@@ -103,6 +103,3 @@ class _Collector:
         for queue, number in counts.items():
             pending.add_metric([queue], number)
         return attempts, seconds, preemptions, pending
-
-
-__all__ = ["SchedulerMetrics", "register_scheduler_metrics", "scheduler_metrics"]

@@ -180,6 +180,3 @@ def _decrement(counts: dict[K, int], key: K) -> None:
         counts[key] = left
     else:
         del counts[key]
-
-
-__all__ = ["NodeInfo"]

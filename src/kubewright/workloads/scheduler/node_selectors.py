@@ -139,16 +139,3 @@ def scheduling_taints(node: Node) -> list[Taint]:
     """Return the taints that keep pods off a node: NoSchedule and NoExecute."""
     taints = (node.spec.taints if node.spec else None) or ()
     return [taint for taint in taints if taint.effect in ("NoSchedule", "NoExecute")]
-
-
-__all__ = [
-    "NodeTest",
-    "RequiredNodeAffinity",
-    "compile_preferences",
-    "compile_selector",
-    "compile_term",
-    "find_untolerated",
-    "scheduling_taints",
-    "tolerates",
-    "tolerates_all",
-]

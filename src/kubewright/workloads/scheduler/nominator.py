@@ -43,6 +43,3 @@ class Nominator:
 
     def __bool__(self) -> bool:
         return bool(self._nodes)
-
-
-__all__ = ["Nominator"]

@@ -158,6 +158,3 @@ def normalize_by_maximum(scores: list[int], *, reverse: bool = False) -> list[in
     if reverse:
         return [MAX_NODE_SCORE - MAX_NODE_SCORE * score // largest for score in scores]
     return [MAX_NODE_SCORE * score // largest for score in scores]
-
-
-__all__ = ["MAX_NODE_SCORE", "Plugin", "PostFilterResult", "normalize_by_maximum"]

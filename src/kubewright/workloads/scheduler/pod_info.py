@@ -244,6 +244,3 @@ def claim_names(pod: Pod) -> tuple[str, ...]:
         elif volume.ephemeral is not None:
             names.append(f"{pod.metadata.name}-{volume.name}")
     return tuple(names)
-
-
-__all__ = ["AffinityTerm", "HostPort", "LabelGroup", "PodInfo", "claim_names", "label_group", "pod_uid"]

@@ -66,6 +66,3 @@ async def patch_condition(client: Client, pod: Pod, condition: PodCondition) -> 
 async def clear_nomination(client: Client, pod: Pod) -> bool:
     """Remove the nominated node; return whether a request was necessary."""
     return await patch_status(client, pod, nominated_node="")
-
-
-__all__ = ["clear_nomination", "condition_change", "patch_condition", "patch_status"]

@@ -39,6 +39,3 @@ class Profile:
     """Keyword arguments of plug-ins, by name."""
     percentage_of_nodes_to_score: int | None = None
     """Stop searching when this share of all nodes fits; 0 adapts it to the size of the cluster."""
-
-
-__all__ = ["DEFAULT_SCHEDULER", "Profile", "ProfileError"]

@@ -390,6 +390,3 @@ class SchedulingQueue:
         if self._unschedulable:
             times.append(next(iter(self._unschedulable.values())).rejected + self._timeout)
         return max(0.0, min(times) - self._clock()) if times else None
-
-
-__all__ = ["QueuedPod", "SchedulingQueue"]

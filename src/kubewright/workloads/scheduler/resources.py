@@ -196,6 +196,3 @@ def _take_maximum(total: Amounts, amounts: Mapping[str, int]) -> None:
     for name, amount in amounts.items():
         if amount > total.get(name, 0):
             total[name] = amount
-
-
-__all__ = ["Amounts", "Resources", "amounts_of", "pod_amounts"]

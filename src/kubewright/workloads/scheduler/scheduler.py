@@ -318,6 +318,3 @@ def add_scheduler(
     scheduler = Scheduler(manager, profiles, **options)
     manager.add(scheduler)
     return scheduler
-
-
-__all__ = ["Scheduler", "add_scheduler"]

@@ -168,6 +168,3 @@ def count_reasons(
 def _add(counts: dict[str, int], reasons: Iterable[str], number: int) -> None:
     for reason in reasons:
         counts[reason] = counts.get(reason, 0) + number
-
-
-__all__ = ["SKIP", "Code", "Diagnosis", "FitError", "NoNodesAvailable", "SchedulingStatus"]

@@ -75,6 +75,3 @@ class WaitingPods:
 
     def __len__(self) -> int:
         return len(self._pods)
-
-
-__all__ = ["WaitingPod", "WaitingPods"]

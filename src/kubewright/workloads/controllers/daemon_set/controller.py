@@ -285,6 +285,3 @@ def _by_node(pods: list[PodSummary]) -> dict[str, list[PodSummary]]:
 def _by_age(pod: PodSummary) -> tuple[bool, datetime, str]:
     """Sort key: pods that are bound to a node first, then the oldest."""
     return not pod.spec.node_name, pod.created or _OLDEST, pod.name
-
-
-__all__ = ["DaemonSetController", "add_daemon_set_controller"]

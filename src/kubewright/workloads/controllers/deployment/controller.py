@@ -393,6 +393,3 @@ def _use_template_of(deployment: Deployment, replica_set: ReplicaSet) -> None:
     kept = {key: value for key, value in (deployment.metadata.annotations or {}).items() if key in NOT_COPIED}
     source = replica_set.metadata.annotations or {}
     deployment.metadata.annotations = kept | {key: source[key] for key in source if key not in NOT_COPIED}
-
-
-__all__ = ["DeploymentController", "add_deployment_controller"]

@@ -220,15 +220,3 @@ def seconds_until_deadline(deployment: Deployment, now: datetime) -> float | Non
     # Times are whole seconds: one more, so that the deadline has passed then.
     due = condition.last_update_time + timedelta(seconds=seconds + 1)
     return max(0.1, (due - now).total_seconds())
-
-
-__all__ = [
-    "current_status",
-    "has_progress_deadline",
-    "is_complete",
-    "new_status",
-    "put_condition",
-    "seconds_until_deadline",
-    "set_condition",
-    "set_progress",
-]

@@ -135,6 +135,3 @@ def _fraction(replica_set: ReplicaSet, deployment: Deployment) -> int:
     exact = size * (desired + max_surge(deployment)) / before
     # Rounds half away from zero.
     return math.floor(exact + 0.5) - size
-
-
-__all__ = ["Plan", "is_scaling", "new_replicas", "plan_scale_down", "plan_scaling"]

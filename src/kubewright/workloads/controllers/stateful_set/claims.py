@@ -143,6 +143,3 @@ def _is_stale(reference: OwnerReference, stateful_set: StatefulSet, pod: PodSumm
     if reference.kind == "StatefulSet" and reference.name == stateful_set.name:
         return reference.uid != stateful_set.metadata.uid
     return reference.kind == "Pod" and reference.name == pod.name and reference.uid != pod.metadata.uid
-
-
-__all__ = ["ClaimControl", "ClaimError"]

@@ -300,6 +300,3 @@ async def _for_each(
         return False
     await slow_start(len(replicas), lambda number: call(replicas[number]))
     return False
-
-
-__all__ = ["StatefulSetController", "add_stateful_set_controller"]

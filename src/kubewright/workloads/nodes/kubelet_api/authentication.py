@@ -102,6 +102,3 @@ class KubeletAuthenticator:
         if allowed:
             self._allowed[user, groups, verb] = now + CACHE_SECONDS
         return allowed
-
-
-__all__ = ["KubeletAuthenticator"]

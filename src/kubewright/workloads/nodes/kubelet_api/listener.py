@@ -74,6 +74,3 @@ class KubeletListener:
 def _log_failure(task: asyncio.Future[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         logger.error("could not serve the kubelet API", exc_info=error)
-
-
-__all__ = ["KubeletListener"]

@@ -111,6 +111,3 @@ class _Exchange:
     def makefile(self, mode: str) -> io.BytesIO:
         """Called by `HTTPResponse`."""
         return io.BytesIO(bytes(self.received))
-
-
-__all__ = ["PodResponse", "send_to_pod"]

@@ -39,19 +39,14 @@ from kubewright.apiserver.streams.channels import (
     run_process_on_spdy,
     run_process_on_websocket,
 )
+from kubewright.apiserver.streams.contract import ByteStream, ProcessStreams
 from kubewright.cache.store import ObjectKey
 from kubewright.tls.certificates import CertificateAuthority, server_context
 from kubewright.workloads.nodes.container_log import LogOptions
 from kubewright.workloads.nodes.container_state import ContainerState
 from kubewright.workloads.nodes.node_state import NodeState
 from kubewright.workloads.nodes.objects import Object
-from kubewright.workloads.nodes.runtime import (
-    ByteStream,
-    CollectedStreams,
-    ContainerRun,
-    ExecRequest,
-    ProcessStreams,
-)
+from kubewright.workloads.nodes.runtime import CollectedStreams, ContainerRun, ExecRequest
 
 from . import statistics
 from .authentication import KubeletAuthenticator
@@ -396,6 +391,3 @@ async def _upgrade_spdy(
     if protocol:
         headers["X-Stream-Protocol-Version"] = protocol
     return await run_tunnel(request.protocol, HTTPResponse(101, headers=headers, tunnel=carry))
-
-
-__all__ = ["KubeletServer"]

@@ -94,6 +94,3 @@ async def resource_metrics(nodes: SimulatedNodes, node: NodeState) -> str:
     lines.append(f"node_cpu_usage_seconds_total {total_cpu:.6f}")
     lines.append(f"node_memory_working_set_bytes {total_memory}")
     return "\n".join(lines) + "\n"
-
-
-__all__ = ["resource_metrics", "summary"]

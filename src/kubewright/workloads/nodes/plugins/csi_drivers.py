@@ -125,6 +125,3 @@ def _entry(name: str, info: NodeGetInfoResponse) -> Object:
     if info.max_volumes_per_node > 0:
         entry["allocatable"] = {"count": info.max_volumes_per_node}
     return entry
-
-
-__all__ = ["CSIDrivers"]

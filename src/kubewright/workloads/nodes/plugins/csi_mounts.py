@@ -486,6 +486,3 @@ def _pod_info(pod: Object, ephemeral: bool) -> dict[str, str]:
         f"{_POD_INFO}serviceAccount.name": pod["spec"].get("serviceAccountName") or "",
         f"{_POD_INFO}ephemeral": "true" if ephemeral else "false",
     }
-
-
-__all__ = ["CSIMounts", "MountError", "MountedVolume", "Report", "VolumeNotAttached"]

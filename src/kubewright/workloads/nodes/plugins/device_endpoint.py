@@ -111,6 +111,3 @@ class DeviceEndpoint:
             await self._channel.call(PRE_START, request, timeout=CALL_SECONDS)
         except RPCError as error:
             raise AllocationError(f"device plugin PreStartContainer rpc failed with err: {error}") from None
-
-
-__all__ = ["AllocationError", "DeviceEndpoint"]

@@ -293,6 +293,3 @@ class DeviceManager:
 def _limits(container: Object, resources: Collection[str]) -> dict[str, int]:
     limits = (container.get("resources") or {}).get("limits") or {}
     return {name: int(limits[name]) for name in limits if name in resources and int(limits[name]) > 0}
-
-
-__all__ = ["DeviceCount", "DeviceManager"]

@@ -171,6 +171,3 @@ class NodePlugins:
         with contextlib.suppress(KeyError):
             return self.nodes[node].devices.allocation(uid, container)
         return None
-
-
-__all__ = ["KubeletPlugins", "NodePlugins"]

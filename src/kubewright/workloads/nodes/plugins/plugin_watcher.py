@@ -113,6 +113,3 @@ class PluginWatcher:
             return RegistrationStatus(error=f"RegisterPlugin error -- plugin registration failed: {error}")
         logger.info("plug-in registered", extra={"plugin": info.name, "type": info.type})
         return RegistrationStatus(plugin_registered=True)
-
-
-__all__ = ["PluginWatcher"]

@@ -166,6 +166,3 @@ class PodPlugins:
     def allocation(self, container: str) -> Allocation | None:
         """Return what a container gets with its devices."""
         return self._node.devices.allocation(self._uid, container)
-
-
-__all__ = ["PodPlugins"]

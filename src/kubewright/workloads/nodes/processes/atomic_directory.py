@@ -68,6 +68,3 @@ class AtomicDirectory:
         for entry in list(self.path.iterdir()):
             if not entry.name.startswith("..") and entry.name not in names and entry.is_symlink():
                 entry.unlink()
-
-
-__all__ = ["AtomicDirectory", "FileContent"]

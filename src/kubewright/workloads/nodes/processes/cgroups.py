@@ -59,6 +59,3 @@ def end_cgroup(path: Path) -> None:
         for child in [each for each in path.iterdir() if each.is_dir()]:
             remove_cgroup(str(child))
     remove_cgroup(str(path))
-
-
-__all__ = ["create_cgroup", "end_cgroup", "own_cgroup"]

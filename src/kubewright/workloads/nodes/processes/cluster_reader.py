@@ -106,6 +106,3 @@ class ClusterReader:
     async def _get(self, path: str) -> Object:
         found: Object = await self._sender.send("GET", path)
         return found
-
-
-__all__ = ["ClusterReader", "DataKind", "MissingReference", "ServiceAccountToken"]

@@ -16,9 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from kubewright.apiserver.streams.contract import ProcessStreams
 from kubewright.workloads.nodes.container_log import ContainerLog
 from kubewright.workloads.nodes.objects import Object
-from kubewright.workloads.nodes.runtime import ContainerExit, ProcessStreams
+from kubewright.workloads.nodes.runtime import ContainerExit
 
 from .launch import LaunchSpec, SupervisorSpec
 from .supervisor_client import SupervisorClient
@@ -260,6 +261,3 @@ async def write_descriptor(descriptor: int, data: bytes) -> None:
             await asyncio.sleep(0.005)
         except OSError:
             return
-
-
-__all__ = ["ContainerProcess", "RuntimeExecError", "run_command"]

@@ -61,6 +61,3 @@ def resource_value(container: Object, selector: Object, allocatable: Mapping[str
     milli_divisor = divisor.as_int(-3) or 1000
     amount = Fraction(Quantity(str(text or "0")).as_int(-3), milli_divisor)
     return str(-(-amount.numerator // amount.denominator))
-
-
-__all__ = ["UnsupportedField", "field_value", "format_map", "resource_value"]

@@ -195,6 +195,3 @@ def _without_tag(image: str) -> str:
     name = image.partition("@")[0]
     head, colon, tag = name.rpartition(":")
     return head if colon and "/" not in tag else name
-
-
-__all__ = ["ContainerEnvironment", "container_command", "expand", "service_variables"]

@@ -130,6 +130,3 @@ def _port(value: object, container: Object) -> int:
         if port.get("name") == value:
             return int(port["containerPort"])
     return 0
-
-
-__all__ = ["ActionResult", "run_action"]

@@ -157,17 +157,3 @@ def spec_file(spec: SupervisorSpec | LaunchSpec) -> IO[bytes]:
     file.write(json.dumps(asdict(spec)).encode())
     file.flush()
     return file
-
-
-__all__ = [
-    "BindMount",
-    "LaunchSpec",
-    "Namespaces",
-    "SupervisorSpec",
-    "detect_namespaces",
-    "inherited_environment",
-    "is_supported",
-    "spec_file",
-    "start_supervisor",
-    "uncovered",
-]

@@ -173,6 +173,3 @@ def _tail_position(descriptor: int, lines: int) -> int:
         missing -= count
         position = start
     return 0 if lines else end
-
-
-__all__ = ["FileLog", "LogLimits"]

@@ -127,6 +127,3 @@ class ProcessProbes:
             text += ", will be restarted"
         grace = container.probes[name].get("terminationGracePeriodSeconds")
         self._worker.stops.kill(container, text, grace_period=None if grace is None else float(grace))
-
-
-__all__ = ["ProcessProbes"]

@@ -24,20 +24,19 @@ from typing import TYPE_CHECKING, Any, Final
 from kubewright.api.codec import decode
 from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupVersionKind
+from kubewright.apiserver.streams.contract import ByteStream, ProcessStreams
 from kubewright.cache.store import ObjectChange
 from kubewright.client.config.cluster_config import ROOT_VARIABLE
 from kubewright.client.kind_types import metadata_of
 from kubewright.workloads.nodes.container_log import ContainerLog
 from kubewright.workloads.nodes.objects import POD, LoopClock, Object
 from kubewright.workloads.nodes.runtime import (
-    ByteStream,
     ContainerExit,
     ContainerRun,
     ContainerStartError,
     ExecRequest,
     PodIdentity,
     PodProbes,
-    ProcessStreams,
     forward_to_port,
 )
 
@@ -508,6 +507,3 @@ def local_address() -> str:
             return str(connection.getsockname()[0])
         except OSError:
             return "127.0.0.1"
-
-
-__all__ = ["ProcessRuntime", "local_address"]

@@ -148,6 +148,3 @@ def _remove(folder: Path) -> None:
         with contextlib.suppress(OSError):
             os.chmod(parent, 0o700)
     shutil.rmtree(folder, ignore_errors=True)
-
-
-__all__ = ["VARIABLE", "StateDirectory", "kill_processes"]

@@ -151,6 +151,3 @@ class SupervisorClient:
         finally:
             os.close(write)
         return read
-
-
-__all__ = ["Command", "SupervisorClient"]

@@ -90,6 +90,3 @@ def descendant_usage(ancestor: int) -> tuple[float, int]:
                 cpu += sum(int(each) for each in fields[11:15]) / ticks
                 pages += int(fields[21])
     return cpu, pages * page_size
-
-
-__all__ = ["ProcessMetrics", "descendant_usage"]

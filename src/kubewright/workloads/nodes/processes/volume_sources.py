@@ -142,6 +142,3 @@ def _mode(source: Object) -> int:
 def _item_mode(item: Object, default: int) -> int:
     mode = item.get("mode")
     return default if mode is None else int(mode)
-
-
-__all__ = ["VolumeFiles", "VolumeSources", "references", "uses_pod_fields"]

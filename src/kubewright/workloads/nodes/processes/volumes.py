@@ -237,6 +237,3 @@ def _host_path(source: Object) -> str:
     if not path.exists():
         path.mkdir(parents=True)
     return str(path)
-
-
-__all__ = ["PodContext", "PodVolumes"]

@@ -304,6 +304,3 @@ def _finalizers(obj: Object, change: Object) -> list[str]:
         one["value"] for one in change.get("add") or () if one.get("value") and one["value"] not in current
     ]
     return current
-
-
-__all__ = ["STAGE", "StageEngine"]

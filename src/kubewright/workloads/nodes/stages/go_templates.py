@@ -363,5 +363,3 @@ _GO_FUNCTIONS: Final[Functions] = {
     "print": lambda *values: "".join(map(_printed, values)),
     "printf": _printf,
 }
-
-__all__ = ["Functions", "Template", "TemplateError"]

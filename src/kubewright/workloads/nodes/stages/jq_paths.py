@@ -223,6 +223,3 @@ def _compared(first: Filter, second: Filter, operator: str) -> Filter:
 
 def _is_true(value: Any) -> bool:
     return value is not None and value is not False
-
-
-__all__ = ["ExpressionError", "compile_expression"]

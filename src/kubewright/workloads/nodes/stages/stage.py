@@ -196,6 +196,3 @@ def _patch_step(patch: Object) -> StageStep:
         subresource=patch.get("subresource") or "",
         patch_type=PATCH_TYPES[kind] if kind else "",
     )
-
-
-__all__ = ["Stage", "StageError", "StageStep", "choose"]

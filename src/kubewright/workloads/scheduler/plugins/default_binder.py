@@ -46,6 +46,3 @@ class DefaultBinder(Plugin):
         except (APIError, ConnectionFailed, OSError) as error:
             return SchedulingStatus.from_error(error)
         return None
-
-
-__all__ = ["DefaultBinder"]

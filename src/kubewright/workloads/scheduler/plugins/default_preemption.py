@@ -350,6 +350,3 @@ def _split_by_budget(
             violates = violates or allowed[index] < 0
         (violating if violates else compliant).append(pod)
     return violating, compliant
-
-
-__all__ = ["DefaultPreemption", "select_candidate"]

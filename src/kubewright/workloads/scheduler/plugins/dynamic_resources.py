@@ -303,6 +303,3 @@ def _allocate(claim: ResourceClaim, free: dict[DeviceKey, Device], node_name: st
         devices=DeviceAllocationResult(results=results),
         node_selector=NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[by_name])]),
     )
-
-
-__all__ = ["DynamicResources"]

@@ -42,6 +42,3 @@ class ImageLocality(Plugin):
 
 def _normalize(image: str) -> str:
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
-
-
-__all__ = ["ImageLocality"]

@@ -321,6 +321,3 @@ def _count(
         counts[pair] = total
     else:
         counts.pop(pair, None)
-
-
-__all__ = ["InterPodAffinity"]

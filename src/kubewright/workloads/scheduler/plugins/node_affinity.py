@@ -119,6 +119,3 @@ def _required_names(pod: PodInfo) -> frozenset[str] | None:
             return None
         names |= named
     return names
-
-
-__all__ = ["NodeAffinity"]

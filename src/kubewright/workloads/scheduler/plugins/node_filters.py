@@ -121,6 +121,3 @@ class NodePorts(Plugin):
 def _same_pod(pod: PodInfo, old: Pod | None, new: Pod | None) -> Hint:
     """Hint for updates that only matter to the updated pod."""
     return Hint.QUEUE if new is not None and new.metadata.uid == pod.uid else Hint.SKIP
-
-
-__all__ = ["NodeName", "NodePorts", "NodeUnschedulable", "PrioritySort", "SchedulingGates"]

@@ -256,6 +256,3 @@ def _piecewise_linear(shape: Sequence[tuple[int, int]]) -> Callable[[int, int], 
         return points[-1][1]
 
     return rate
-
-
-__all__ = ["NodeResourcesBalancedAllocation", "NodeResourcesFit"]

@@ -382,6 +382,3 @@ def _domains(node: Node | None, keys: Sequence[str]) -> list[str] | None:
 def _tolerations(pod: PodInfo) -> Sequence[Toleration]:
     spec = pod.pod.spec
     return (spec.tolerations if spec else None) or ()
-
-
-__all__ = ["PodTopologySpread"]

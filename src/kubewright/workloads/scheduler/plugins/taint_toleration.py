@@ -77,6 +77,3 @@ class TaintToleration(Plugin):
 def _tolerations(pod: PodInfo) -> Sequence[Toleration]:
     spec = pod.pod.spec
     return (spec.tolerations if spec else None) or ()
-
-
-__all__ = ["TaintToleration"]

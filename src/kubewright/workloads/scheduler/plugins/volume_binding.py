@@ -335,6 +335,3 @@ def _satisfies(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
         return selector_of(wanted.selector).matches(volume.metadata.labels)
     except SelectorError:
         return False
-
-
-__all__ = ["VolumeBinding"]

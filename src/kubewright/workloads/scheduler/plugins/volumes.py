@@ -269,6 +269,3 @@ class NodeVolumeLimits(Plugin):
         volume = self.handle.lister.get(PersistentVolume, volume_name) if volume_name else None
         csi = volume.spec.csi if volume and volume.spec else None
         return (csi.driver if csi else None) or ""
-
-
-__all__ = ["NodeVolumeLimits", "VolumeRestrictions", "VolumeZone"]

@@ -444,5 +444,3 @@ SUBRESOURCES = {
         connect_fields=(("path", "path"),),
     ),
 }
-
-__all__ = ["PODS", "SUBRESOURCES", "SUCCESS", "bind", "change", "evict", "split_target"]

@@ -115,6 +115,3 @@ def keeps_families(spec: Object, before: Object) -> bool:
             for field in ("type", "clusterIPs", "ipFamilies")
         )
     )
-
-
-__all__ = ["family_of", "keeps_families", "set_families"]
