@@ -93,38 +93,43 @@ def manifests_command(modules: tuple[str, ...], check: bool, **options: Any) -> 
         _write(result, Path(output))
 
 
-def write_project_manifests() -> list[tuple[Path, str]]:
-    """Write the manifests of the project in the current directory.
+def write_project_manifests(root: Path) -> list[tuple[Path, str]]:
+    """Write the manifests of the project in a directory.
 
-    Return the files that changed, each with `created`, `changed` or `removed`.
+    Return the files that changed, relative to it, each with `created`, `changed` or `removed`.
     """
-    project = _read_settings()
-    result = generate_project(project)
-    directory = Path(project.manifests.output)
+    project = _read_settings(root)
+    result = generate_project(project, root)
+    directory = root / project.manifests.output
     names = (*result.files, *result.initial_files)
     existing = {directory / name for name in names if (directory / name).exists()}
     changes = [(path, "changed" if path in existing else "created") for path in write(result, directory)]
-    return changes + [(path, "removed") for path in remove_leftovers(result, directory)]
+    changes += [(path, "removed") for path in remove_leftovers(result, directory)]
+    return [(path.relative_to(root), change) for path, change in changes]
 
 
-def _read_settings() -> ProjectSettings:
+def _read_settings(directory: Path | str = ".") -> ProjectSettings:
     try:
-        return ProjectSettings.find()
+        return ProjectSettings.find(directory)
     except ProjectSettingsError as error:
         raise click.ClickException(relative_paths(error)) from None
 
 
-def generate_project(project: ProjectSettings) -> Manifests:
-    """Generate the manifests of a project; errors in declarations are printed."""
+def generate_project(project: ProjectSettings, root: Path | None = None) -> Manifests:
+    """Generate the manifests of a project in a directory; errors in declarations are printed."""
     if not project.modules:
         raise click.ClickException("no modules; set modules = [...] in [tool.kubewright] of pyproject.toml")
-    return _generate(list(project.modules), project, project.manifests)
+    return _generate(list(project.modules), project, project.manifests, root)
 
 
-def _generate(names: list[str], project: ProjectSettings, settings: ManifestSettings) -> Manifests:
-    add_project_to_path()
+def _generate(
+    names: list[str], project: ProjectSettings, settings: ManifestSettings, root: Path | None = None
+) -> Manifests:
+    add_project_to_path(root)
     try:
-        header = Path(settings.header).read_text(encoding="utf-8") if settings.header else ""
+        header = ""
+        if settings.header:
+            header = ((root or Path()) / settings.header).read_text(encoding="utf-8")
         return generate(
             load_project_of(project, names),
             settings.schema_options,

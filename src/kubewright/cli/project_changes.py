@@ -49,25 +49,15 @@ def find_project() -> Path:
 
 def generate_manifests(changes: Changes) -> None:
     """Generate `config` after a change; an error in a type of the user is a warning here."""
-    import os
-
-    before = Path.cwd()
-    os.chdir(changes.directory)
-    try:
-        _generate(changes)
-    except click.ClickException as error:
-        changes.warnings.append(f"manifests were not generated: {error.message}")
-        changes.next.insert(0, "kubewright manifests")
-    finally:
-        os.chdir(before)
-
-
-def _generate(changes: Changes) -> None:
     from .manifests import write_project_manifests
 
     lists = {"created": changes.created, "changed": changes.changed, "removed": changes.removed}
-    for path, change in write_project_manifests():
-        lists[change].append(path.as_posix())
+    try:
+        for path, change in write_project_manifests(changes.directory):
+            lists[change].append(path.as_posix())
+    except click.ClickException as error:
+        changes.warnings.append(f"manifests were not generated: {error.message}")
+        changes.next.insert(0, "kubewright manifests")
 
 
 def print_changes(changes: Changes, output: str) -> None:

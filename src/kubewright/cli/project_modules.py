@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from kubewright.manager import Operator
 
 
-def add_project_to_path() -> None:
-    """Add the current directory and its `src` to the front of `sys.path`."""
+def add_project_to_path(directory: Path | None = None) -> None:
+    """Add a directory (default: the current one) and its `src` to the front of `sys.path`."""
     for folder in ("src", ""):
-        path = str(Path.cwd() / folder)
+        path = str((directory or Path.cwd()) / folder)
         if Path(path).is_dir() and path not in sys.path:
             sys.path.insert(0, path)
 
