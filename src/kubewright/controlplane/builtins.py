@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 from kubewright.api.builtin_resources import BuiltinResource, resources
 from kubewright.api.builtin_schemas import as_typed, definition_name, schema_for
@@ -117,40 +118,47 @@ class _Declaration:
         return found
 
 
-class _Lazy:
-    """A dataclass field that is computed when it is first read, unless it has been assigned.
+class _OnDemand:
+    """Fields that are computed when they are first read, unless they have been assigned.
 
-    Assignments by the dataclass's own `__init__` are ignored.
+    The slot of such a field is empty until then, and Python calls `__getattr__` for an empty slot.
     """
 
-    def __init__(self, compute: Callable[[Any], Any]) -> None:
-        self._compute = compute
+    __slots__ = ()
+    on_demand: ClassVar[Mapping[str, Callable[[Any], Any]]]
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
+    def defer(self) -> None:
+        """Empty the slots of these fields."""
+        for name in self.on_demand:
+            delattr(self, name)
 
-    def __get__(self, instance: Any, owner: type) -> Any:
-        values = instance.lazy_values
-        try:
-            return values[self._name]
-        except KeyError:
-            if not getattr(instance, "ready", False):
-                return values
-            value = values[self._name] = self._compute(instance)
-            return value
-
-    def __set__(self, instance: Any, value: Any) -> None:
-        if getattr(instance, "ready", False):
-            instance.lazy_values[self._name] = value
+    def __getattr__(self, name: str) -> Any:
+        compute = self.on_demand.get(name)
+        if compute is None:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        value = compute(self)
+        setattr(self, name, value)
+        return value
 
 
-class BuiltinVersion(Version):
+class BuiltinVersion(_OnDemand, Version):
     """A version whose schema and declaration are loaded at their first use."""
 
-    __slots__ = ("declaration", "lazy_values", "ready", "row")
+    __slots__ = ("declaration", "row")
+    on_demand = MappingProxyType(
+        {
+            "schema": lambda version: version.checks.node,
+            "wire": lambda version: builtin_codec(),
+            "subresources": lambda version: version.declaration.subresources(version.row),
+            "field_selectors": lambda version: version.declaration.kind.field_selectors,
+            "cells": lambda version: version.declaration.kind.cells,
+            "columns": lambda version: version.declaration.kind.columns,
+            "deprecated": lambda version: bool(version.declaration.kind.deprecation),
+            "deprecation_warning": lambda version: version.declaration.kind.deprecation,
+        }
+    )
 
     def __init__(self, row: BuiltinResource, declaration: _Declaration) -> None:
-        self.lazy_values: dict[str, Any] = {}
         self.row = row
         self.declaration = declaration
         super().__init__(
@@ -159,19 +167,10 @@ class BuiltinVersion(Version):
             validates=False,
             published_as=definition_name(row.gvk).rpartition(".")[0],
         )
-        self.ready = True
+        self.defer()
 
     def __post_init__(self) -> None:
         """Compile nothing in advance."""
-
-    schema = _Lazy(lambda version: version.checks.node)
-    wire = _Lazy(lambda version: builtin_codec())
-    subresources = _Lazy(lambda version: version.declaration.subresources(version.row))
-    field_selectors = _Lazy(lambda version: version.declaration.kind.field_selectors)
-    cells = _Lazy(lambda version: version.declaration.kind.cells)
-    columns = _Lazy(lambda version: version.declaration.kind.columns)
-    deprecated = _Lazy(lambda version: bool(version.declaration.kind.deprecation))
-    deprecation_warning = _Lazy(lambda version: version.declaration.kind.deprecation)
 
     @property
     def shown(self) -> Mapping[str, Any]:
@@ -181,27 +180,28 @@ class BuiltinVersion(Version):
         return shown
 
 
-class BuiltinDeclaration(Resource):
+class BuiltinDeclaration(_OnDemand, Resource):
     """A built-in resource; its declaration is loaded by the first request that needs it."""
 
-    __slots__ = ("declaration", "extra_handlers", "lazy_values", "ready", "store")
+    __slots__ = ("declaration", "extra_handlers", "store")
+    on_demand = MappingProxyType(
+        {
+            "strategy": lambda resource: resource._build_strategy(),
+            "converter": lambda resource: resource.declaration.converter,
+            "handlers": lambda resource: {**resource.declaration.kind.verbs, **resource.extra_handlers},
+            "message_prefix": lambda resource: (
+                resource.declaration.kind.display_prefix or resource.storage_prefix
+            ),
+            "hashed_group_version": lambda resource: resource.declaration.kind.hashed_group_version,
+        }
+    )
 
     def __init__(self, declaration: _Declaration, extra_handlers: Mapping[str, Any], **settings: Any) -> None:
-        self.lazy_values: dict[str, Any] = {}
         self.declaration = declaration
         self.extra_handlers = extra_handlers
         self.store: ResourceStore | None = None
         super().__init__(**settings)
-        self.ready = True
-
-    strategy = _Lazy(lambda resource: resource._build_strategy())
-    converter = _Lazy(lambda resource: resource.declaration.converter)
-    handlers = _Lazy(lambda resource: {**resource.declaration.kind.verbs, **resource.extra_handlers})
-    message_prefix = _Lazy(
-        lambda resource: resource.declaration.kind.display_prefix or resource.storage_prefix
-    )
-
-    hashed_group_version = _Lazy(lambda resource: resource.declaration.kind.hashed_group_version)
+        self.defer()
 
     def on_attach(self, store: ResourceStore) -> None:
         """Store the reference for the strategy."""
