@@ -19,7 +19,6 @@ from multidict import CIMultiDict
 from kubewright.client.errors import ConnectionFailed
 from kubewright.client.transport.interface import APIResponse
 from kubewright.controlplane.crds.definitions import CONTROLLER, GROUP, PLURAL, CustomResourceDefinitions
-from kubewright.controlplane.crds.name_index import NameIndex
 from kubewright.controlplane.informers import Informers
 from kubewright.controlplane.loopback_client import error_of
 from kubewright.storage.contract import StorageError
@@ -68,17 +67,9 @@ class ReplicaDefinitions(CustomResourceDefinitions):
     def __init__(self, process: OperatorProcess, server: ReplicaServer, informers: Informers) -> None:
         self._process = process
         self._replica = server
-        self._plane = process.cluster.plane.definitions
-        self.informers = informers
-        self.store = self._plane.store
-        self._version = self.store.resource.versions[0]
-        self._known = {}
-        self._names = NameIndex()
-        self._served = {}
-        self._tasks = set()
-        self._adopting = set()
-        self._finalizing = set()
-        self.deletes_instances = True
+        plane = process.cluster.plane
+        self._plane = plane.definitions
+        super().__init__(plane.server, informers, plane.webhook_client, serves=False)
 
     async def start(self) -> None:
         """Continue interrupted deletions, and begin with new ones."""

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from kubewright.api.errors import BadRequest
 from kubewright.client.transport.headers import identity_value
 from kubewright.controlplane.aggregation.proxy import Proxy
-from kubewright.controlplane.aggregation.remote import Remote, Service, forwarded_headers
+from kubewright.controlplane.aggregation.remote import ConnectionPool, Service, forwarded_headers
 
 if TYPE_CHECKING:
     from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
@@ -36,11 +36,11 @@ class ProxyTarget:
     tls: ssl.SSLContext | None = None
 
 
-class ProxyConnections(Remote):
+class ProxyConnections(ConnectionPool):
     """The connections of all proxy subresources of a server; close it when the server stops."""
 
     def __init__(self) -> None:
-        self._session = None
+        super().__init__()
         self._default: ssl.SSLContext | None = None
 
     @property
@@ -69,9 +69,6 @@ class _TargetProxy(Proxy):
         if self._target_url.scheme not in ("http", "https"):
             raise ValueError(f"proxy target {target.url!r} is not an http or https URL")
 
-    async def address(self) -> str:
-        return self._target_url.host_port_subcomponent or ""
-
     def _target(self, request: HTTPRequest, address: str, scheme: str) -> Any:
         from yarl import URL
 
@@ -90,19 +87,24 @@ class _TargetProxy(Proxy):
         return [*kept, *((name, identity_value(name, value)) for name, value in self._added.items())]
 
 
-class _TargetRemote(Remote):
+class _TargetRemote:
     """The trust of one target, on the connections of the server."""
 
     def __init__(self, connections: ProxyConnections, target: ProxyTarget) -> None:
         self._connections = connections
         self._tls = target.tls
-        self._secure = target.url.startswith("https:")
+        self._url = target.url
+
+    async def address(self, service: Service) -> str:
+        from yarl import URL
+
+        return URL(self._url).host_port_subcomponent or ""
 
     async def session(self) -> Any:
         return await self._connections.session()
 
     def context(self, service: Service) -> Any:
-        if not self._secure:
+        if not self._url.startswith("https:"):
             return None
         return self._tls if self._tls is not None else self._connections.default_tls
 

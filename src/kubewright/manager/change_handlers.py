@@ -27,7 +27,7 @@ from kubewright.client.patches import to_dict
 from kubewright.controller.request import Result, TerminalError
 
 from .context import Context
-from .injection import InjectedFunction
+from .injection import InjectedFunction, OperatorFunction
 from .leader_election import in_cluster_namespace
 
 if TYPE_CHECKING:
@@ -102,14 +102,11 @@ class _Progress:
     """The handlers that have succeeded for `target`."""
 
 
-class ChangeDispatcher(InjectedFunction):
+class ChangeDispatcher(OperatorFunction):
     """The reconciler of a kind that calls the handlers for what changed."""
 
     def __init__(self, operator: ObjectFunctions, function: Callable[..., Any]) -> None:
-        self.function = function
-        self.name = getattr(function, "__qualname__", repr(function))
-        self.is_async = True
-        self.parameters = {}
+        super().__init__(function, is_async=True)
         self._operator = operator
         self._handlers: list[_Handler] = []
 

@@ -32,7 +32,7 @@ from .context import Context, ObjectLogger
 from .events import EventRecorder
 from .failure_events import FailureEvents
 from .field_managers import field_manager
-from .injection import InjectedFunction, describe
+from .injection import InjectedFunction, OperatorFunction, describe
 from .manager import Manager
 from .object_memories import ObjectMemories
 from .registration import kind_name
@@ -112,7 +112,7 @@ class ClusterRuntime:
         """Return the loop of the manager, also in a thread of a daemon."""
         return self.manager.loop or asyncio.get_running_loop()
 
-    def values_for(self, call: InjectedFunction, kind: ObjectKind, obj: Any) -> dict[str, Any]:
+    def values_for(self, call: OperatorFunction, kind: ObjectKind, obj: Any) -> dict[str, Any]:
         """Return the values for a function of an object."""
         request = Request(obj.metadata.namespace or "", obj.metadata.name, self._cluster)
         client, cache = self.manager.client, self.manager.cache
@@ -153,14 +153,14 @@ class ClusterRuntime:
             values.update(self.functions.services.values())
         return values
 
-    async def _call(self, call: InjectedFunction, kind: ObjectKind, obj: Any) -> Any:
+    async def _call(self, call: OperatorFunction, kind: ObjectKind, obj: Any) -> Any:
         """Call a function for an object; an error is recorded as an event."""
         values = self.values_for(call, kind, obj)
         if self._failure_events is None:
             return await call(values)
         return await self._failure_events.watch(obj, functools.partial(call, values))
 
-    def _desired_state(self, call: InjectedFunction, kind: ObjectKind) -> DesiredState:
+    def _desired_state(self, call: OperatorFunction, kind: ObjectKind) -> DesiredState:
         found = self._desired.get(id(call))
         if found is None:
             handler = self._writer(call, kind)
@@ -178,7 +178,7 @@ class ClusterRuntime:
             self._desired[id(call)] = self._desired[id(handler.call)] = found
         return found
 
-    def _writer(self, call: InjectedFunction, kind: ObjectKind) -> ObjectHandler:
+    def _writer(self, call: OperatorFunction, kind: ObjectKind) -> ObjectHandler:
         """Return the function whose objects a function applies: a finalizer has those of its reconciler."""
         functions = self.functions
         every = (*functions.reconcilers, *functions.timers, *functions.daemons)

@@ -24,7 +24,7 @@ from kubewright.composition.status import ComposedObject
 from kubewright.controller.request import Result
 
 from .context import OWNERSHIP_CONFLICT, Context
-from .injection import InjectedFunction, describe
+from .injection import InjectedFunction, OperatorFunction, describe
 from .rendered_kinds import rule_for_members
 from .set_status import DELETION_RETRY_SECONDS, SetState, has_field, is_new, record_changes, report, shortened
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kubewright.composition.template import CompositionTemplate
 
 
-class ComposedKind(InjectedFunction):
+class ComposedKind(OperatorFunction):
     """The reconciler and the finalizer of a kind with a composition."""
 
     def __init__(
@@ -42,10 +42,7 @@ class ComposedKind(InjectedFunction):
         reads: Sequence[type[MetaObject] | GroupVersionKind] = (),
     ) -> None:
         """`function` returns the graph; `owns` and `reads` are the kinds of its objects."""
-        self.function = function.function
-        self.name = function.name
-        self.is_async = function.is_async
-        self.parameters = function.parameters
+        super().__init__(function.function, is_async=function.is_async, parameters=function.parameters)
         self._compose = function
         self._owns, self._reads = tuple(owns), tuple(reads)
 

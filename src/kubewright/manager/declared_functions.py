@@ -19,7 +19,7 @@ from kubewright.controller.request import Request
 from .clusters import Clusters
 from .context import Context, ObjectLogger
 from .events import EventRecorder
-from .injection import InjectedFunction
+from .injection import InjectedFunction, OperatorFunction
 from .manager import Manager
 from .sync_context import SyncCachedClient, SyncContext
 
@@ -76,7 +76,7 @@ class ObjectHandler:
 
     kind: ObjectKind
     function: Callable[..., object]
-    call: InjectedFunction
+    call: OperatorFunction
     options: dict[str, Any] = field(default_factory=dict)
     owns: Sequence[type[MetaObject]] = ()
     watches: Sequence[WatchedKind] = ()

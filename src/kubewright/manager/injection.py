@@ -45,7 +45,33 @@ def check_arguments(function: Callable[..., object], count: int, message: str) -
         raise InjectionError(f"{describe(function)}: {message}")
 
 
-class InjectedFunction:
+class OperatorFunction:
+    """A function that an operator calls with values; `parameters` maps its parameters to names of values."""
+
+    def __init__(
+        self, function: Callable[..., Any], *, is_async: bool, parameters: Mapping[str, str] | None = None
+    ) -> None:
+        self.function = function
+        self.name = getattr(function, "__qualname__", repr(function))
+        self.is_async = is_async
+        self.parameters = dict(parameters or {})
+
+    def bind(self, values: Mapping[str, Any]) -> Callable[..., Any]:
+        """Return the function with its injected arguments bound."""
+        arguments = {name: values[source] for name, source in self.parameters.items()}
+        return functools.partial(self.function, **arguments)
+
+    async def __call__(self, values: Mapping[str, Any]) -> Any:
+        """Call the function with its injected arguments; a plain function runs in a thread.
+
+        Raises `UnawaitedCoroutineError` if an async function did not await a call of its context or client.
+        """
+        if self.is_async:
+            return await run_checked(self.bind(values), self.name)
+        return await call(self.bind(values))
+
+
+class InjectedFunction(OperatorFunction):
     """A function whose parameters are filled by type. `known` maps a type to the name of its value.
 
     The first `given` parameters are passed by the caller.
@@ -67,10 +93,7 @@ class InjectedFunction:
         `in_thread`: whether a plain function runs in a thread, where it can block. `names`: parameters that
         are filled by name. `advice`: end of the message about a parameter of another type.
         """
-        self.function = function
-        self.name = getattr(function, "__qualname__", repr(function))
-        self.is_async = is_async(function)
-        self.parameters: dict[str, str] = {}
+        super().__init__(function, is_async=is_async(function))
         subject = describe(function)
         target: Any = function if inspect.isroutine(function) else type(function).__call__
         if isinstance(function, type):
@@ -115,20 +138,6 @@ class InjectedFunction:
                 "the function async"
             )
         return source if self.is_async else synchronous
-
-    def bind(self, values: Mapping[str, Any]) -> Callable[..., Any]:
-        """Return the function with its injected arguments bound."""
-        arguments = {name: values[source] for name, source in self.parameters.items()}
-        return functools.partial(self.function, **arguments)
-
-    async def __call__(self, values: Mapping[str, Any]) -> Any:
-        """Call the function with its injected arguments; a plain function runs in a thread.
-
-        Raises `UnawaitedCoroutineError` if an async function did not await a call of its context or client.
-        """
-        if self.is_async:
-            return await run_checked(self.bind(values), self.name)
-        return await call(self.bind(values))
 
 
 def value_name(hint: Any, known: Mapping[type, str]) -> str | None:

@@ -46,6 +46,10 @@ class PatchDoesNotApply(Invalid):
         return self.why
 
 
+class PatchTestFailed(PatchDoesNotApply):
+    """A `test` operation found another value."""
+
+
 class PatchTooLarge(RequestEntityTooLarge):
     """The patch exceeds a limit."""
 

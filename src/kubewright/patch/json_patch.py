@@ -19,7 +19,7 @@ import msgspec
 from kubewright.api import go_format
 
 from .comparison import same_value
-from .errors import MalformedPatch, PatchDoesNotApply, PatchTooLarge, bounded_depth
+from .errors import MalformedPatch, PatchDoesNotApply, PatchTestFailed, PatchTooLarge, bounded_depth
 
 MAX_OPERATIONS: Final = 10_000
 MAX_COPIED_BYTES: Final = 3 * 1024 * 1024
@@ -184,7 +184,7 @@ class _Run:
                     raise PatchDoesNotApply(f"error in test for path: '{path}': invalid index referenced")
                 actual = None
         if not same_value(actual, expected):
-            raise PatchDoesNotApply(f"testing value {path} failed: test failed")
+            raise PatchTestFailed(f"testing value {path} failed: test failed")
 
 
 _NO_PATH: Final = {

@@ -19,6 +19,7 @@ from kubewright.apiserver.objects import deep_copy
 from kubewright.apiserver.resource import Resource
 from kubewright.cel.ast import Call, Expr, ListExpr, StructExpr
 from kubewright.patch import json_patch
+from kubewright.patch.errors import PatchTestFailed
 from kubewright.patch.merge import merge
 from kubewright.patch.merge_schema import LIST, MAP, MergeSchema, object_merge_schema
 from kubewright.patch.typed import TypedError, validate
@@ -245,9 +246,9 @@ def _json_patched(shown: Object, result: Any) -> Object:
     operations = [{"op": "", "path": "", **operation} for operation in _plain(result)]
     try:
         patched: Object = json_patch.apply(shown, operations)
+    except PatchTestFailed:
+        return shown
     except APIError as error:
-        if str(error).endswith("test failed"):
-            return shown
         raise EvaluationError(f"JSON Patch: {error}") from None
     return patched
 

@@ -13,7 +13,7 @@ from kubewright.client.errors import ConnectionFailed
 from kubewright.client.transport.headers import InvalidHeader, escape_value, is_token
 from kubewright.controlplane.webhooks.client import ServiceNotResolved
 
-from .remote import Remote, Service, explain, forwarded_headers, identity_headers
+from .remote import Service, Upstream, explain, forwarded_headers, identity_headers
 
 if TYPE_CHECKING:
     import aiohttp
@@ -38,7 +38,7 @@ class Proxy:
     tls = True
     """Whether connections use TLS."""
 
-    def __init__(self, remote: Remote, service: Service) -> None:
+    def __init__(self, remote: Upstream, service: Service) -> None:
         self.remote = remote
         self.service = service
         self.available = False
@@ -102,7 +102,7 @@ class Proxy:
                 url,
                 headers=self._headers(request),
                 data=body or None,
-                ssl=self.remote.context(self.service),
+                ssl=self.remote.context(self.service) or True,
                 server_hostname=self.remote.name(self.service),
                 allow_redirects=False,
                 skip_auto_headers=("User-Agent", "Content-Type", "Accept", "Accept-Encoding"),
@@ -135,7 +135,7 @@ class Proxy:
                 self._target(request, address, "wss" if self.tls else "ws"),
                 protocols=protocols,
                 headers=self._headers(request),
-                ssl=self.remote.context(self.service),
+                ssl=self.remote.context(self.service) or True,
                 server_hostname=self.remote.name(self.service),
                 max_msg_size=MESSAGE_LIMIT,
             )

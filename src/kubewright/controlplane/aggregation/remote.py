@@ -12,7 +12,7 @@ import ssl
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kubewright.apiserver.authentication.user import User
 from kubewright.client.transport.headers import InvalidHeader, escape_headers, escape_key, identity_value
@@ -89,25 +89,33 @@ def forwarded_headers(headers: Any) -> list[tuple[str, str]]:
     )
 
 
-class Remote:
-    """Connections to extension API servers; close it when the server stops."""
+class Upstream(Protocol):
+    """What a proxy forwards requests to."""
 
-    def __init__(self, resolve: Resolve, client: Callable[[], KeyPair]) -> None:
-        self._resolve = resolve
-        self._client = client
+    async def address(self, service: Service) -> str:
+        """Return host and port."""
+
+    async def session(self) -> aiohttp.ClientSession:
+        """Return the connection pool."""
+
+    def context(self, service: Service) -> ssl.SSLContext | None:
+        """Return the TLS context; `None` for connections without TLS."""
+
+    def name(self, service: Service) -> str | None:
+        """Return the name to verify in the certificate; `None` for that of the address."""
+
+
+class ConnectionPool:
+    """HTTP connections of a server to others; close it when the server stops."""
+
+    def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
-        self._contexts: dict[tuple[str, bool], ssl.SSLContext] = {}
 
     async def close(self) -> None:
         """Close all connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None
-
-    async def address(self, service: Service) -> str:
-        """Return the address of the service; raise `ServiceNotResolved`."""
-        host, port = await self._resolve(service.namespace, service.name, service.port)
-        return f"{f'[{host}]' if ':' in host else host}:{port}"
 
     async def session(self) -> aiohttp.ClientSession:
         """Return the connection pool."""
@@ -121,6 +129,21 @@ class Remote:
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
+
+
+class Remote(ConnectionPool):
+    """Connections to extension API servers."""
+
+    def __init__(self, resolve: Resolve, client: Callable[[], KeyPair]) -> None:
+        super().__init__()
+        self._resolve = resolve
+        self._client = client
+        self._contexts: dict[tuple[str, bool], ssl.SSLContext] = {}
+
+    async def address(self, service: Service) -> str:
+        """Return the address of the service; raise `ServiceNotResolved`."""
+        host, port = await self._resolve(service.namespace, service.name, service.port)
+        return f"{f'[{host}]' if ':' in host else host}:{port}"
 
     def context(self, service: Service) -> ssl.SSLContext:
         """Return the TLS context: CA of the APIService, and the front proxy's client certificate."""

@@ -64,7 +64,10 @@ class Served:
 class CustomResourceDefinitions:
     """Serves the custom resources of a server, which must serve `customresourcedefinitions`."""
 
-    def __init__(self, server: APIServer, informers: Informers, client: WebhookClient) -> None:
+    def __init__(
+        self, server: APIServer, informers: Informers, client: WebhookClient, *, serves: bool = True
+    ) -> None:
+        """`serves`: whether requests of the server use it."""
         store = server.store(GROUP, PLURAL)
         if store is None:
             raise ValueError(f"the server does not serve {PLURAL}.{GROUP}")
@@ -83,8 +86,9 @@ class CustomResourceDefinitions:
         self._finalizing: set[str] = set()
         self.deletes_instances = True
         """Whether this server deletes the instances of definitions that are being deleted, as each does."""
-        store.resource.strategy = DefinitionStrategy(self)
-        store.resource.hashed_group_version = "apiextensions.k8s.io/v1beta1"
+        if serves:
+            store.resource.strategy = DefinitionStrategy(self)
+            store.resource.hashed_group_version = "apiextensions.k8s.io/v1beta1"
 
     async def start(self) -> None:
         """Serve every stored definition, and resume interrupted deletions."""

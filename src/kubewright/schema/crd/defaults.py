@@ -23,6 +23,8 @@ from kubewright.schema.validation.values import validate_value
 from .internal_form import every_schema
 
 _INT_OR_STRING: Final = "x-kubernetes-int-or-string"
+UNKNOWN_FIELDS: Final = "must not have unknown fields"
+"""Detail of the error of a default with fields that its schema does not have."""
 _META_FIELDS: Final = frozenset(("metadata", "kind", "apiVersion"))
 Steps = tuple[str | None, ...]
 """Path inside a resource: field names, `None` for a list element."""
@@ -75,7 +77,7 @@ def _default_errors(node: Node, path: str, pruned: bool, root: bool) -> list[Fie
     if pruned:
         prune(value, node, root=root)
         if value != node.default:
-            errors.append(fe.invalid(path, node.default, "must not have unknown fields"))
+            errors.append(fe.invalid(path, node.default, UNKNOWN_FIELDS))
             value = copy_value(node.default)
     try:
         coerce_embedded(value, node, path)

@@ -17,7 +17,7 @@ from kubewright.schema.validation import formats
 from kubewright.schema.validation.metadata import validate_metadata
 
 from .conversion import conversion_errors, enum_errors
-from .defaults import default_errors, has_defaults
+from .defaults import UNKNOWN_FIELDS, default_errors, has_defaults
 from .field_paths import FieldPathError, resolve_field_path
 from .internal_form import CRDForm, every_schema, show_versions
 from .schema import TYPES, SchemaOptions, map_key_errors, schema_errors
@@ -129,7 +129,7 @@ def _ratchet(old: CRDForm) -> SchemaOptions:
         pruned_defaults=not (
             structural
             and any(
-                error.message.endswith("must not have unknown fields")
+                error.detail == UNKNOWN_FIELDS
                 for schema in schemas
                 if has_defaults(schema)
                 for error in default_errors(Node(schema), "")

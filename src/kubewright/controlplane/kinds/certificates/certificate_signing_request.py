@@ -221,7 +221,7 @@ class CertificateSigningRequestStrategy(KindStrategy):
         errors = _condition_errors(
             obj,
             allow_both=bool(_of_type(old, "Approved") and _of_type(old, "Denied")),
-            allow_repeated=any("Duplicate" in error.message for error in _condition_errors(old)),
+            allow_repeated=any(error.reason == "FieldValueDuplicate" for error in _condition_errors(old)),
         )
         now, before = field(obj, "status.certificate", ""), field(old, "status.certificate", "")
         error = _certificate_error(now) if now != before else ""
