@@ -38,7 +38,7 @@ def test_a_makefile_of_kubebuilder_can_call_it(tmp_path: Path) -> None:
     assert run("use", "1.36.0", "--bin-dir", str(tmp_path), "-p", "path") == (0, str(tmp_path), "")
     code, output, error = run("use", "1.30", "--bin-dir", str(tmp_path), "-p", "env")
     assert (code, output) == (0, f"export KUBEBUILDER_ASSETS='{tmp_path}'\n")
-    assert "version 1.30 is not available; the API server serves v1." in error
+    assert "version 1.30 is not available; the API server serves 1." in error
     assert run("list", "--bin-dir", str(tmp_path))[0] == 2
 
 

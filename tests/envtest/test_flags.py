@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from kubewright.api.kubernetes_version import supported
 from kubewright.apiserver.audit.flags import FLAGS as AUDIT_FLAGS
-from kubewright.controlplane.feature_gates import DEFAULT_GATES, DISABLED, ENABLED, LOCKED
+from kubewright.controlplane.feature_gates import EFFECTIVE, default_gates
 from kubewright.envtest import etcd_connection, kube_apiserver
 from kubewright.envtest.etcd import Etcd
 from kubewright.envtest.etcd import main as etcd_main
@@ -242,7 +243,7 @@ def test_the_documentation_lists_every_flag() -> None:
     assert documented(ignored.partition("```")[0], IGNORED) == IGNORED.keys()
     assert documented(honoured, SUPPORTED) == SUPPORTED.keys()
     gates = page.partition("### Feature gates")[2].partition("```")[0]
-    assert set(re.findall(r"`([A-Z]\w+)`", gates)) == DEFAULT_GATES.keys()
+    assert set(re.findall(r"`([A-Z]\w+)`", gates)) == EFFECTIVE.keys()
 
 
 def documented(text: str, flags: dict[str, str]) -> set[str]:
@@ -256,9 +257,9 @@ def documented(text: str, flags: dict[str, str]) -> set[str]:
 
 
 def test_defaults_of_feature_gates_are_those_of_kube_apiserver() -> None:
-    assert all(DEFAULT_GATES[name] == (name in ENABLED) for name in DEFAULT_GATES)
-    assert not ENABLED & DISABLED
-    assert LOCKED <= ENABLED | DISABLED
+    newest = supported()[-1].gates()
+    assert {name: newest[name].enabled for name in EFFECTIVE} == default_gates(supported()[-1])
+    assert [default_gates(version)["WatchList"] for version in supported()[:2]] == [False, True]
 
 
 def test_etcd_rejects_a_directory_that_is_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,6 +96,31 @@ def test_other_projects_import_nothing(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1)
 
 
+def test_a_suite_runs_on_several_versions(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        async def test_any(client, kubernetes_version):
+            assert (await client.version())["gitVersion"] == f"v{kubernetes_version}.0"
+
+        @pytest.mark.control_plane(kubernetes="1.34")
+        async def test_one(client):
+            assert (await client.version())["minor"] == "34"
+
+        def test_without_a_control_plane():
+            pass
+        """
+    )
+    run = (*OPTIONS, "-o", "asyncio_mode=strict", "--strict-markers", "-v")
+    result = pytester.runpytest_subprocess(*run, "--kubernetes-version", "1.33,1.35")
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(["*test_any*1.33* PASSED*", "*test_any*1.35* PASSED*"])
+    result = pytester.runpytest_subprocess(*run, "--kubernetes-version", "1.2")
+    assert result.ret != 0
+    assert "Kubernetes 1.2 is not supported" in "".join((*result.outlines, *result.errlines))
+
+
 def test_a_client_fixture_of_a_web_framework_takes_precedence(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
         """

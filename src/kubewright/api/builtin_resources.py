@@ -1,7 +1,7 @@
-"""The built-in resources of Kubernetes 1.36, with their names, scopes, verbs and subresources.
+"""The built-in resources of Kubernetes, with their names, scopes, verbs and subresources.
 
-`RESOURCES` lists them by group version, in the order of discovery. It is parsed at first use, one line per
-resource:
+`RESOURCES` lists those of the newest version by group version, in the order of discovery. It is parsed at
+first use, one line per resource:
 
     deployments Deployment N [deploy] {all} /scale(autoscaling/v1 Scale:gpu) /status
     plural      kind       scope short names, categories, <verbs>, /subresources(kind: verbs)
@@ -22,9 +22,10 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from .builtin_schemas import as_typed, definition_name, definitions, message_name, schema_for, wire_messages
-from .gvk import GroupVersion, GroupVersionKind, GroupVersionResource
+from .gvk import GroupVersion, GroupVersionKind, GroupVersionResource, version_priority
+from .kubernetes_version import NEWEST, KubernetesVersion, version_table
 
-RELEASE: Final = "1.36"
+RELEASE: Final = str(NEWEST)
 
 RESOURCES: Final = """
 v1
@@ -236,31 +237,55 @@ def _subresource(parent: GroupVersionKind, name: str, kind: str | None, letters:
     return Subresource(name, gvk, _verbs(letters or "gpu"))
 
 
-def _parse() -> Iterator[BuiltinResource]:
+def _lines() -> Iterator[tuple[GroupVersion, str]]:
     home = GroupVersion("", "")
     for line in RESOURCES.replace("\n  ", " ").split("\n"):
-        if " " not in line:
-            home = GroupVersion.parse(line) if line else home
-            continue
-        plural, kind, scope, *rest = line.split(" ", 3)
-        gvk = home.kind(kind)
-        short: tuple[str, ...] = ()
-        categories: tuple[str, ...] = ()
-        verbs = tuple(VERBS.values())
-        parts: list[Subresource] = []
-        for term in _TERM.finditer(rest[0] if rest else ""):
-            short = _names(term["short"]) or short
-            categories = _names(term["categories"]) or categories
-            verbs = _verbs(term["verbs"]) if term["verbs"] else verbs
-            if term["sub"]:
-                parts.append(_subresource(gvk, term["sub"], term["kind"], term["letters"]))
-        yield BuiltinResource(gvk, plural, scope == "N", short, categories, verbs, tuple(parts))
+        if " " in line:
+            yield home, line
+        elif line:
+            home = GroupVersion.parse(line)
+
+
+def _parse(home: GroupVersion, line: str) -> BuiltinResource:
+    plural, kind, scope, *rest = line.split(" ", 3)
+    gvk = home.kind(kind)
+    short: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs = tuple(VERBS.values())
+    parts: list[Subresource] = []
+    for term in _TERM.finditer(rest[0] if rest else ""):
+        short = _names(term["short"]) or short
+        categories = _names(term["categories"]) or categories
+        verbs = _verbs(term["verbs"]) if term["verbs"] else verbs
+        if term["sub"]:
+            parts.append(_subresource(gvk, term["sub"], term["kind"], term["letters"]))
+    return BuiltinResource(gvk, plural, scope == "N", short, categories, verbs, tuple(parts))
 
 
 @cache
-def resources() -> tuple[BuiltinResource, ...]:
-    """Return all built-in resources, in discovery order."""
-    return tuple(_parse())
+def resources(version: KubernetesVersion = NEWEST) -> tuple[BuiltinResource, ...]:
+    """Return all built-in resources of a version of Kubernetes, in discovery order."""
+    newest = tuple(_parse(home, line) for home, line in _lines())
+    if version.is_newest:
+        return newest
+    versions = version_table()["resources"]
+    rows = [
+        _parse(home, line)
+        for home, line in _lines()
+        if version.includes(versions.get(str(home), {}).get(line, ""))
+    ]
+    known = set(rows)
+    for api_version, lines in versions.items():
+        home = GroupVersion.parse(api_version)
+        rows += (
+            row
+            for line, range_ in lines.items()
+            if version.includes(range_) and (row := _parse(home, line)) not in known
+        )
+    groups = list(dict.fromkeys(row.gvk.group for row in newest))
+    order = {group: position for position, group in enumerate(groups)}
+    rows.sort(key=lambda row: (order[row.gvk.group], version_priority(row.gvk.version), row.plural))
+    return tuple(rows)
 
 
 @cache

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import platform
 from dataclasses import dataclass
+from typing import Self
+
+from kubewright.api.kubernetes_version import NEWEST, KubernetesVersion
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -13,11 +16,16 @@ class VersionInfo:
     """The Kubernetes version whose API the server implements; clients compare it with theirs."""
 
     major: str = "1"
-    minor: str = "36"
-    git_version: str = "v1.36.0"
+    minor: str = str(NEWEST.minor)
+    git_version: str = f"v{NEWEST}.0"
     """Without a build suffix, which some clients reject."""
     git_commit: str = "kubewright"
     """By which `kubewright run` recognizes its own control plane."""
+
+    @classmethod
+    def of(cls, version: KubernetesVersion) -> Self:
+        """Return the document of a version."""
+        return cls(minor=str(version.minor), git_version=f"v{version}.0")
 
     def to_dict(self) -> dict[str, str]:
         """Return the body of `/version`."""

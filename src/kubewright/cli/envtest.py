@@ -7,6 +7,15 @@ from pathlib import Path
 import click
 
 
+def _version(context: click.Context, parameter: click.Parameter, text: str) -> str:
+    from kubewright.api.kubernetes_version import KubernetesVersion
+
+    try:
+        return str(KubernetesVersion.parse(text)) if text else ""
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
 @click.command("envtest")
 @click.option(
     "--bin-dir",
@@ -29,9 +38,21 @@ import click
     show_default=True,
     help="What to print: `path` is the directory alone, `env` a shell command that sets KUBEBUILDER_ASSETS.",
 )
+@click.option(
+    "--kubernetes-version",
+    default="",
+    callback=_version,
+    metavar="VERSION",
+    help="Version of Kubernetes that kube-apiserver serves, as `use VERSION`.  [default: the newest]",
+)
 @click.argument("words", nargs=-1, metavar="[use [VERSION]]")
 def envtest_command(
-    bin_dir: Path, kubectl: Path | None, force: bool, output: str, words: tuple[str, ...]
+    bin_dir: Path,
+    kubectl: Path | None,
+    force: bool,
+    output: str,
+    kubernetes_version: str,
+    words: tuple[str, ...],
 ) -> None:
     """Write the executables kube-apiserver, etcd and kubectl for the tests of Go operators.
 
@@ -45,9 +66,9 @@ def envtest_command(
     """
     from kubewright.envtest.executables import ForeignFile, write_executables
 
-    _check_words(words)
+    version = kubernetes_version or _version_of(words)
     try:
-        found = write_executables(bin_dir, kubectl=kubectl, overwrite=force)
+        found = write_executables(bin_dir, kubectl=kubectl, overwrite=force, kubernetes_version=version)
     except ForeignFile as error:
         raise click.ClickException(f"{error}; use another --bin-dir, or --force to replace it") from None
     except OSError as error:
@@ -65,19 +86,26 @@ def envtest_command(
     click.echo(f"Run tests with: KUBEBUILDER_ASSETS={found.directory} go test ./...")
 
 
-def _check_words(words: tuple[str, ...]) -> None:
+def _version_of(words: tuple[str, ...]) -> str:
+    """Return the version of Kubernetes that the arguments name; empty for the newest."""
     if not words:
-        return
+        return ""
     if words[0] != "use" or len(words) > 2:
         raise click.UsageError(f"unexpected arguments {' '.join(words)!r}; expected `use [VERSION]` or none")
     if len(words) == 1:
-        return
-    from kubewright.apiserver.version_info import VersionInfo
+        return ""
+    from kubewright.api.kubernetes_version import NEWEST, KubernetesVersion, supported
 
-    version = VersionInfo()
-    wanted = words[1].lstrip("v").split(".")[:2]
-    if wanted[0].isdigit() and wanted != [version.major, version.minor] and "x" not in wanted[1:]:
+    wanted = words[1].rstrip("!")
+    if not wanted.lstrip("v")[:1].isdecimal() or "x" in wanted.split(".")[1:2]:
+        return str(NEWEST)  # such as `latest` or `1.x`
+    parts = wanted.lstrip("v").split(".")
+    try:
+        return str(KubernetesVersion.parse(".".join(parts[:2])))
+    except ValueError:
         click.echo(
-            f"Warning: version {words[1]} is not available; the API server serves {version.git_version}",
+            f"Warning: version {words[1]} is not available; the API server serves {NEWEST} "
+            f"(available are {', '.join(map(str, supported()))})",
             err=True,
         )
+    return str(NEWEST)

@@ -68,7 +68,7 @@ def _run(options: UpOptions, started: float) -> None:
 def _warn(options: UpOptions) -> None:
     from kubewright.controlplane.feature_gates import warn_of_gates
 
-    for warning in warn_of_gates(options.feature_gates):
+    for warning in warn_of_gates(options.feature_gates, options.kubernetes_version):
         click.echo(f"Warning: {warning}", err=True)
     if not options.run_processes:
         return

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from kubewright.api.builtin_resources import BuiltinResource, resources
 from kubewright.api.builtin_schemas import as_typed, definition_name, schema_for
 from kubewright.api.gvk import GroupVersionKind, version_priority
+from kubewright.api.kubernetes_version import NEWEST, KubernetesVersion
 from kubewright.apiserver.conversion import NoConversion, VersionConverter
 from kubewright.apiserver.encoding.protobuf import builtin_codec
 from kubewright.apiserver.objects import Object
@@ -220,13 +221,14 @@ def builtin_resources(
     extra_handlers: Mapping[tuple[str, str], Any] | None = None,
     extra_subresources: Mapping[tuple[str, str], Mapping[str, Subresource]] | None = None,
     runtime_config: Mapping[str, bool] | None = None,
+    version: KubernetesVersion = NEWEST,
 ) -> list[Resource]:
-    """Return the built-in resources that are served, in discovery order.
+    """Return the built-in resources that a version of Kubernetes serves, in discovery order.
 
     `extra_handlers` replaces verbs of a resource: (group, plural) to verb to handler; `extra_subresources`
     adds subresources to it. `runtime_config` enables or disables versions; see `RuntimeConfig`.
     """
-    rows = list(kinds if kinds is not None else resources())
+    rows = list(kinds if kinds is not None else resources(version))
     if runtime_config:
         from .runtime_config import RuntimeConfig
 

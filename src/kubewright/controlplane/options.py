@@ -153,6 +153,12 @@ class StorageOptions:
 class APIOptions:
     """API: which versions and features are served, and the limits of requests."""
 
+    kubernetes_version: str = option(
+        "",
+        kinds.KUBERNETES,
+        "Version of Kubernetes whose API is served: kinds, fields, features, roles.",
+        shown_default="the newest",
+    )
     runtime_config: Mapping[str, bool] | None = option(
         None, kinds.VERSIONS, "Built-in API versions to serve, as in api/beta=true,apps/v1=false.", SAME
     )

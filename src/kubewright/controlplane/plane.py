@@ -18,9 +18,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from kubewright.api.kubernetes_version import KubernetesVersion
 from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, User
 from kubewright.apiserver.encoding.protobuf import builtin_codec
 from kubewright.apiserver.server import APIServer
+from kubewright.apiserver.version_info import VersionInfo
 from kubewright.apiserver.work_estimate import WorkEstimator
 from kubewright.options.model import method_accepts_options
 from kubewright.trusted_files import read_named_file
@@ -38,7 +40,7 @@ from .bootstrap import bootstrap
 from .builtins import builtin_resources
 from .cluster_controllers import ClusterControllers
 from .controller_names import check_controller_names
-from .feature_gates import DEFAULT_GATES, apply_gates
+from .feature_gates import apply_gates, default_gates
 from .flow_classifier import FlowClassifier
 from .flow_metrics import FlowMetrics
 from .identity import TokenIssuer, TokenRequests
@@ -81,9 +83,13 @@ class ControlPlane:
         self.options = options
         """The options, which do not change: `port` of the plane is the chosen one."""
         check_options(options)
+        self.kubernetes_version = KubernetesVersion.parse(options.kubernetes_version)
+        """The version of Kubernetes whose API is served."""
         self.disabled_plugins = frozenset(options.disable_admission_plugins)
         self.enabled_plugins = frozenset(options.enable_admission_plugins)
-        check_names(enable=self.enabled_plugins, disable=self.disabled_plugins)
+        check_names(
+            enable=self.enabled_plugins, disable=self.disabled_plugins, version=self.kubernetes_version
+        )
         self.disabled_controllers = frozenset(options.disable_controllers)
         check_controller_names(self.disabled_controllers)
         self.store = open_store(options)
@@ -118,7 +124,7 @@ class ControlPlane:
         self._supplied = SuppliedCredentials.read(options)
         self.service_ranges = parse_service_ranges(options.service_cluster_ip_range)
         """Ranges of cluster IPs: one, or one of each family for dual-stack services."""
-        self.feature_gates = {**DEFAULT_GATES, **(options.feature_gates or {})}
+        self.feature_gates = {**default_gates(self.kubernetes_version), **(options.feature_gates or {})}
         """Features that can be enabled or disabled, by the names of kube-apiserver."""
         issuers = options.service_account_issuer
         self.service_account_issuers = tuple(
@@ -133,6 +139,7 @@ class ControlPlane:
         self.server = APIServer(
             self.storage,
             **{
+                "version": VersionInfo.of(self.kubernetes_version),
                 "clock": options.clock,
                 "rng": options.rng,
                 "cbor": self.feature_gates["CBORServingAndStorage"],
@@ -234,6 +241,7 @@ class ControlPlane:
             extra_handlers=handlers,
             extra_subresources={("", "serviceaccounts"): {"token": token}},
             runtime_config=self.options.runtime_config or {},
+            version=self.kubernetes_version,
         ):
             self.server.add(resource)
         set_node_ports(self.server, parse_port_range(self.options.service_node_port_range))
@@ -266,7 +274,12 @@ class ControlPlane:
             MutatingWebhooks(self.server, self.webhook_client, self.informers),
             ValidatingWebhooks(self.server, self.webhook_client, self.informers),
         ]
-        for plugin in arranged(plugins, enable=self.enabled_plugins, disable=self.disabled_plugins):
+        for plugin in arranged(
+            plugins,
+            enable=self.enabled_plugins,
+            disable=self.disabled_plugins,
+            version=self.kubernetes_version,
+        ):
             self.server.admission.add(plugin)
         if self.authorization.rules is not None:
             self.server.admission.add(EscalationCheck(self.authorization.rules, self.server.authorizer))

@@ -10,8 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from kubewright.api.kubernetes_version import KubernetesVersion, supported
 from kubewright.options.kinds import LIST, Kind, choice, parse_boolean, parse_seconds
 from kubewright.options.model import keyword_arguments, option
+
+from .feature_gates import check_gates, parse_gates
 
 if TYPE_CHECKING:
     from kubewright.storage import Storage
@@ -114,6 +117,7 @@ def open_store(options: StorageOptions) -> Storage:
 
 def check_options(options: ControlPlaneOptions) -> None:
     """Raise `ValueError` if options contradict each other, or an extra of the package is not installed."""
+    check_gates(options.feature_gates or {}, KubernetesVersion.parse(options.kubernetes_version))
     has_nodes = options.nodes not in (0, "0")
     if options.run_processes and not has_nodes:
         raise ValueError("containers cannot run as processes without a node; set nodes to 1 or more")
@@ -171,10 +175,8 @@ def _modes(names: list[str]) -> tuple[str, ...]:
     return parse_modes(names)
 
 
-def _gates(given: list[str]) -> dict[str, bool]:
-    from .feature_gates import parse_gates
-
-    return parse_gates(given)
+def _kubernetes_version(text: str) -> str:
+    return str(KubernetesVersion.parse(text))
 
 
 def _version(text: str) -> tuple[str, bool]:
@@ -217,7 +219,8 @@ SERVICE_RANGES: Final = Kind("string", "CIDR[,CIDR]", "10.1.0.0/16", _check_rang
 NETWORKS: Final = Kind("list", "CIDR[,CIDR]", "203.0.113.0/25", _check_ranges, ",".join)
 PORT_RANGE: Final = Kind("string", "FIRST-LAST", "31000-31001", _check_port_range)
 MODES: Final = Kind("list", "A,B", "node,rbac", combine=_modes)
-GATES: Final = Kind("list", "NAME=BOOL,...", "WatchList=false", combine=_gates)
+GATES: Final = Kind("list", "NAME=BOOL,...", "WatchList=false", combine=parse_gates)
+KUBERNETES: Final = Kind("string", "VERSION", str(supported()[0]), _kubernetes_version)
 VERSIONS: Final = Kind("map", "KEY=BOOL,...", "api/beta=true,apps/v1=false", _version, dict)
 SERVICE_URLS: Final = Kind("array", "SVC.NS=URL", "toys.default=https://127.0.0.1:1", _service_url, dict)
 TOKEN_SECONDS: Final = Kind("duration", "DURATION", "2h", _token_seconds)

@@ -19,6 +19,9 @@ import kubewright
 MODULES = {"kube-apiserver": "kubewright.envtest.kube_apiserver", "etcd": "kubewright.envtest.etcd"}
 """Executables with the modules that they run."""
 
+VERSION_VARIABLE = "KUBEWRIGHT_KUBERNETES_VERSION"
+"""Environment variable with the version of Kubernetes that a server has."""
+
 _MARK = "# Written by `kubewright envtest`."
 
 
@@ -38,11 +41,12 @@ class ForeignFile(Exception):
 
 
 def write_executables(
-    directory: Path, *, kubectl: Path | None = None, overwrite: bool = False
+    directory: Path, *, kubectl: Path | None = None, overwrite: bool = False, kubernetes_version: str = ""
 ) -> Executables:
     """Write the executables to a directory, which is created; raises `ForeignFile` or `OSError`.
 
     `kubectl` is searched on the path by default. `overwrite` also replaces files of other programs.
+    `kube-apiserver` serves the API of `kubernetes_version`, by default the newest.
     """
     directory = directory.absolute()
     directory.mkdir(parents=True, exist_ok=True)
@@ -55,7 +59,7 @@ def write_executables(
             if not _is_own(path):
                 raise ForeignFile(f"{path} exists and was not written by Kubewright")
     for path in paths:
-        _write(path, script(MODULES[path.name]))
+        _write(path, script(MODULES[path.name], kubernetes_version))
     link = directory / "kubectl"
     if kubectl is not None and (link.is_symlink() or not link.exists() or overwrite):
         link.unlink(missing_ok=True)
@@ -64,7 +68,7 @@ def write_executables(
     return Executables(directory, tuple(paths), kubectl)
 
 
-def script(module: str) -> str:
+def script(module: str, kubernetes_version: str = "") -> str:
     """Return the shell script that runs a module.
 
     The path of an interpreter can be too long for a `#!` line, or contain spaces; hence the shell.
@@ -75,6 +79,8 @@ def script(module: str) -> str:
     path = ""
     if root not in installed:
         path = f'PYTHONPATH={shlex.quote(root)}"${{PYTHONPATH:+:$PYTHONPATH}}" '
+    if kubernetes_version:
+        path += f"{VERSION_VARIABLE}={shlex.quote(kubernetes_version)} "
     command = f'{path}exec {shlex.quote(sys.executable)} -P -m {module} "$@"'
     return f"#!/bin/sh\n{_MARK}\n{command}\n"
 

@@ -20,7 +20,7 @@ from kubewright.manager.log_handler import LazyLogHandler
 
 from .flags import FlagError, mentions_flag, parse_flags
 from .kube_apiserver_flags import ABBREVIATIONS, OTHER_NAMES, TYPES, help_text
-from .settings import ServerSettings, translate
+from .settings import ServerSettings, selected_version, translate
 
 STORE_TIMEOUT = 5.0
 """Seconds in which another API server must release the store, such as one that is still stopping."""
@@ -54,7 +54,7 @@ def version_text() -> str:
     """Return the line of `--version`, in the form of kube-apiserver."""
     from kubewright.apiserver.version_info import VersionInfo
 
-    return f"Kubernetes {VersionInfo().git_version}\n"
+    return f"Kubernetes {VersionInfo.of(selected_version()).git_version}\n"
 
 
 async def serve(settings: ServerSettings, log: LogHandler) -> None:
@@ -111,7 +111,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stdout.write(help_text())
         sys.exit(0)
     if mentions_flag(arguments, "--version"):
-        sys.stdout.write(version_text())
+        try:
+            sys.stdout.write(version_text())
+        except ValueError as error:
+            _exit(str(error))
         sys.exit(0)
     log = LogHandler()
     logging.getLogger().addHandler(log)

@@ -6,15 +6,18 @@ accepted, so that command lines written for kube-apiserver work.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kubewright.controlplane.feature_gates import warn_of_gates
+from kubewright.api.kubernetes_version import KubernetesVersion
+from kubewright.controlplane.feature_gates import check_gates, warn_of_gates
 from kubewright.options.kinds import INTEGER, LIST
 from kubewright.options.model import keyword_arguments
 
 from .etcd_connection import EtcdClientOptions
+from .executables import VERSION_VARIABLE
 from .flags import FlagError, Flags
 from .kube_apiserver_flags import OPTIONS, ServerOptions, flags_without_effect
 
@@ -53,7 +56,14 @@ def translate(flags: Flags) -> ServerSettings:
         except ValueError as error:
             raise FlagError(f"--{one.flag}: {error}") from None
     given = keyword_arguments(ServerOptions, values)
-    warnings = [*_warn_of_flags(flags), *warn_of_gates(given.get("feature_gates"))]
+    version = selected_version()
+    given["kubernetes_version"] = str(version)
+    gates = given.get("feature_gates") or {}
+    try:
+        check_gates(gates, version)
+    except ValueError as error:
+        raise FlagError(f"--feature-gates: {error}") from None
+    warnings = [*_warn_of_flags(flags), *warn_of_gates(gates, str(version))]
     if "authorization-config" in flags and "authorization-mode" in flags:
         raise FlagError("--authorization-config and --authorization-mode cannot be used together")
     if given.get("authentication_config") and "oidc" in given:
@@ -76,6 +86,15 @@ def translate(flags: Flags) -> ServerSettings:
         warnings=warnings,
         flags={name: ",".join(flags.read(name, LIST, ())) for name in flags.names()},
     )
+
+
+def selected_version() -> KubernetesVersion:
+    """Return the version of Kubernetes of the environment; raises `ValueError`."""
+    text = os.environ.get(VERSION_VARIABLE, "")
+    try:
+        return KubernetesVersion.parse(text)
+    except ValueError as error:
+        raise ValueError(f"{VERSION_VARIABLE}: {error}") from None
 
 
 def _warn_of_flags(flags: Flags) -> list[str]:

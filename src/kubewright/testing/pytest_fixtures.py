@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 import pytest
 import pytest_asyncio
@@ -39,17 +39,30 @@ class RunningApp(Protocol):
         ...
 
 
+@pytest.fixture
+def kubernetes_version(request: pytest.FixtureRequest) -> str:
+    """The version of Kubernetes of `control_plane`: of its marker, else one of `--kubernetes-version`."""
+    from kubewright.api.kubernetes_version import KubernetesVersion
+
+    marker = request.node.get_closest_marker("control_plane")
+    given = marker.kwargs.get("kubernetes", "") if marker is not None else ""
+    return str(KubernetesVersion.parse(given or getattr(request, "param", "")))
+
+
 @pytest_asyncio.fixture
-async def control_plane(request: pytest.FixtureRequest) -> AsyncIterator[TestServer]:
+async def control_plane(request: pytest.FixtureRequest, kubernetes_version: str) -> AsyncIterator[TestServer]:
     """A control plane of its own for the test, in this process.
 
-    The marker `control_plane(kind, **options)` passes options to `start_test_server`.
+    The marker `control_plane(kind, kubernetes="1.34", **options)` selects a version of Kubernetes, and passes
+    options to `start_test_server`.
     """
     from .server import start_test_server
 
     marker = request.node.get_closest_marker("control_plane")
     arguments = marker.args if marker is not None else ()
-    options = {"kind": "in-process", **(marker.kwargs if marker is not None else {})}
+    options: dict[str, Any] = {"kind": "in-process", "kubernetes_version": kubernetes_version}
+    options |= marker.kwargs if marker is not None else {}
+    options.pop("kubernetes", None)
     if arguments:
         (options["kind"],) = arguments
     async with start_test_server(**options) as server:

@@ -22,9 +22,37 @@ FIXTURES = frozenset(("control_plane", "running_app", "running_operator"))
 OTHER_CLIENTS = ("django", "flask")
 """Plug-ins with a fixture `client` of their own, which takes precedence."""
 MARKER = (
-    "control_plane(kind='in-process', **options): options of kubewright.testing.start_test_server "
-    "for the fixture control_plane"
+    "control_plane(kind='in-process', kubernetes='', **options): version of Kubernetes and options of "
+    "kubewright.testing.start_test_server for the fixture control_plane"
 )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that runs tests on several versions of Kubernetes."""
+    parser.getgroup("kubewright").addoption(
+        "--kubernetes-version",
+        default="",
+        metavar="VERSIONS",
+        help="run tests with the fixture control_plane on each of these versions of Kubernetes, "
+        "as in 1.33,1.36 or 1.33-1.36; all for every supported one",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Repeat a test for each version of `--kubernetes-version`, unless its marker names one."""
+    text = metafunc.config.getoption("--kubernetes-version", "")
+    if not text or "kubernetes_version" not in metafunc.fixturenames:
+        return
+    from kubewright.api.kubernetes_version import parse_versions
+
+    marker = metafunc.definition.get_closest_marker("control_plane")
+    if marker is not None and "kubernetes" in marker.kwargs:
+        return
+    try:
+        versions = [str(version) for version in parse_versions(text)]
+    except ValueError as error:
+        raise pytest.UsageError(f"--kubernetes-version: {error}") from None
+    metafunc.parametrize("kubernetes_version", versions, indirect=True)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable
 
+from kubewright.api.kubernetes_version import NEWEST, KubernetesVersion, version_table
 from kubewright.apiserver.admission import AdmissionPlugin
 
 logger = logging.getLogger("kubewright.controlplane")
@@ -80,12 +81,35 @@ WITHOUT_EFFECT = {
 """Plug-ins of Kubernetes that can be enabled but do nothing here, with the reason."""
 
 
-def check_names(*, enable: Collection[str], disable: Collection[str]) -> None:
+GATES = {
+    "MutatingAdmissionPolicy": "MutatingAdmissionPolicy",
+    "PodTopologyLabels": "PodTopologyLabelsAdmission",
+}
+"""Plug-ins that do nothing in versions in which their feature gate is disabled by default."""
+
+
+def _names(version: KubernetesVersion) -> set[str]:
+    """Return the plug-ins of a version of Kubernetes."""
+    known = {*ORDER, *WITHOUT_EFFECT}
+    if version.is_newest:
+        return known
+    versions, gates = version_table()["plugins"], version.gates()
+    return {
+        name
+        for name in known
+        if version.includes(versions.get(name, ""))
+        and (name not in GATES or (GATES[name] in gates and gates[GATES[name]].enabled))
+    }
+
+
+def check_names(
+    *, enable: Collection[str], disable: Collection[str], version: KubernetesVersion = NEWEST
+) -> None:
     """Raise `ValueError` for names that are unknown, or both enabled and disabled.
 
     Plug-ins without effect are accepted; a warning is logged for those that are enabled.
     """
-    known = {*ORDER, *WITHOUT_EFFECT}
+    known = _names(version) | GATES.keys()
     problems = [f'enable-admission-plugins plugin "{name}" is unknown' for name in sorted({*enable} - known)]
     problems += [
         f'disable-admission-plugins plugin "{name}" is unknown' for name in sorted({*disable} - known)
@@ -106,14 +130,21 @@ def check_names(*, enable: Collection[str], disable: Collection[str]) -> None:
 
 
 def arranged(
-    plugins: Iterable[AdmissionPlugin], *, enable: Collection[str] = (), disable: Collection[str] = ()
+    plugins: Iterable[AdmissionPlugin],
+    *,
+    enable: Collection[str] = (),
+    disable: Collection[str] = (),
+    version: KubernetesVersion = NEWEST,
 ) -> list[AdmissionPlugin]:
-    """Return the enabled plug-ins in order."""
+    """Return the enabled plug-ins of a version in order."""
+    absent = {*ORDER} - _names(version)
     place = {name: position for position, name in enumerate(ORDER)}
     others = place["MutatingAdmissionPolicy"] - 0.5
     wanted = [
         plugin
         for plugin in plugins
-        if plugin.name not in disable and (plugin.name not in OFF_BY_DEFAULT or plugin.name in enable)
+        if plugin.name not in disable
+        and plugin.name not in absent
+        and (plugin.name not in OFF_BY_DEFAULT or plugin.name in enable)
     ]
     return sorted(wanted, key=lambda plugin: place.get(plugin.name, others))
