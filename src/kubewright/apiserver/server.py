@@ -140,11 +140,18 @@ class APIServer:
         if cbor:
             from .encoding.cbor import CBORHandler
 
-            self.handle = CBORHandler(self.handle)
+            self.add_middleware(CBORHandler)
         self._compactor: asyncio.Task[None] | None = None
         self._start_hooks: list[Callable[[], Awaitable[object]]] = []
         self._register_own_paths()
         self.metrics.requests.is_served = self.router.is_served
+
+    def add_middleware(self, middleware: Callable[[HTTPHandler], HTTPHandler]) -> None:
+        """Serve all requests with the handler that `middleware` returns for the current one.
+
+        The last one added is outermost: it receives requests first.
+        """
+        self.handle = middleware(self.handle)
 
     def add_start_hook(self, hook: Callable[[], Awaitable[object]]) -> None:
         """Call an async function during `start`, when the storage is open and before any port is opened.

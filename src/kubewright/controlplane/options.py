@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from kubewright.apiserver.audit import AuditOptions
     from kubewright.storage import Storage
 
+    from .webhooks import WebhookClient
+
 FilePath = str | Path
 T = TypeVar("T")
 KeyPair = tuple[FilePath, FilePath]
@@ -417,6 +419,8 @@ class EmbeddingOptions:
     controllers and nodes: this one only serves requests. It listens when it is ready."""
     server_options: Mapping[str, Any] | None = None
     """Further arguments of `APIServer`."""
+    webhook_client: WebhookClient | None = None
+    """Sends the reviews of admission and conversion webhooks; by default over TLS."""
 
 
 @dataclass(frozen=True, kw_only=True)

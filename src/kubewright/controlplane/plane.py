@@ -161,7 +161,7 @@ class ControlPlane:
 
             self.server.tracer = RequestTracer(TracingConfiguration.from_file(options.tracing_config_file))
         self.service_resolver = ServiceResolver(self.server, dict(options.webhook_resolve or {}))
-        self.webhook_client = WebhookClient(self.service_resolver)
+        self.webhook_client = options.webhook_client or WebhookClient(self.service_resolver)
         self.front: HTTPServer | None = None
         self.credentials: PlaneCredentials
         self.issuer: TokenIssuer

@@ -24,7 +24,6 @@ from kubewright.apiserver.watch.event import WatchCacheEvent
 from kubewright.client import Client
 from kubewright.client.errors import ConnectionFailed
 from kubewright.controlplane import ControlPlane
-from kubewright.controlplane.identity_lease import IdentityLease
 from kubewright.manager import Operator
 from kubewright.manager.installation import install_definitions, install_webhooks
 from kubewright.manager.operator_webhooks import build_webhook_server, has_webhooks
@@ -138,16 +137,14 @@ class SimulatedCluster:
             store=storage,
             rng=self.randomness.stream("server"),
             server_options={"bookmark_interval": BOOKMARK_INTERVAL},
+            webhook_client=self.webhooks,
+            feature_gates={"APIServerIdentity": False},  # renewals of the lease would only cost time
             nodes=self.scenario.nodes or (1 if self.scenario.controllers else 0),
             disable_controllers=self._disabled_controllers(operator),
         )
-        plane.webhook_client = self.webhooks
         await plane.start()
         if plane.workloads is not None and plane.workloads.registration is not None:
             await plane.workloads.start_nodes()
-        for part in list(plane._parts):
-            if isinstance(part, IdentityLease):  # its renewals would only cost time
-                await part.stop()
         self.client = Client.from_transport(ScenarioTransport(self))
         plane.server.dispatcher.listeners.append(self)
         self.recorder = StateRecorder(requests=self.requests, declared=_declared_rules(operator))

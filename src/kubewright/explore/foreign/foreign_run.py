@@ -126,7 +126,6 @@ class _ForeignRun:
         self.recorder = StateRecorder()
         self.activity = Activity()
         self.injector = FaultInjector(
-            plane.server.handle,
             process,
             self.activity,
             revision=lambda: self.revision,
@@ -201,7 +200,7 @@ class _ForeignRun:
 
     async def start(self) -> None:
         """Start the program, and wait until it is idle and watches what it watches in the reference run."""
-        self.plane.server.handle = self.injector
+        self.plane.server.add_middleware(self.injector.wrap)
         self._is_recording = True
         await self.process.start()
         deadline = self.loop.time() + self.options.start_timeout

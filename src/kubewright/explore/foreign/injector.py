@@ -1,6 +1,6 @@
 """`FaultInjector`: names the requests that a program sends over the network, and injects faults.
 
-It takes the place of `APIServer.handle`. Requests of the control plane itself and of the scenario have a user
+It is a middleware of an `APIServer`. Requests of the control plane itself and of the scenario have a user
 already, because they do not come from the network; they pass unchanged. The points are those of `Trace`: `w3`
 is a write, `d7` a watch event; `points` describes how they are found again in other runs.
 
@@ -50,7 +50,6 @@ class FaultInjector:
 
     def __init__(
         self,
-        handle: HTTPHandler,
         process: ForeignProcess,
         activity: Activity,
         *,
@@ -76,7 +75,7 @@ class FaultInjector:
         self.stale_reads: dict[str, bool] = {}
         """Points of lists that may be stale, and whether the resource has changed before."""
         self._plan = plan
-        self._handle = handle
+        self._handle: HTTPHandler
         self._process = process
         self._activity = activity
         self._revision = revision
@@ -87,6 +86,11 @@ class FaultInjector:
         self._outage_until = 0.0
         self._lagging_until = 0.0
         self._lagging_revision = 0
+
+    def wrap(self, handle: HTTPHandler) -> HTTPHandler:
+        """Serve requests with a handler; a middleware."""
+        self._handle = handle
+        return self
 
     @property
     def watched(self) -> frozenset[str]:
