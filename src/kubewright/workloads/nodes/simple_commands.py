@@ -10,16 +10,15 @@ from __future__ import annotations
 import math
 import posixpath
 import re
-import shlex
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from . import shell_syntax
 from .objects import Object
 
 DEFAULT_MESSAGE_PATH: Final = "/dev/termination-log"
 _SHELLS: Final = frozenset(("sh", "bash", "ash"))
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-_OPERATORS: Final = (";", "&&", "||")
 _UNKNOWN_SIGNS: Final = re.compile(r"[$`<*?(){}\[\]\\#]|(?<!&)&(?!&)|(?<!\|)\|(?!\|)")
 _LOOP: Final = re.compile(r"^\s*while\s+(?:true|:)\s*;\s*do\b(.*?);?\s*done\s*;?\s*$", re.DOTALL)
 _DURATION: Final = re.compile(r"^(\d+(?:\.\d+)?)([smhd]?)$")
@@ -61,7 +60,9 @@ def _parse(words: tuple[str, ...]) -> SimpleCommand | None:
         return _parse_script(words[2]) if len(words) > 2 and words[1] == "-c" else None
     execution = _Execution()
     # `$(NAME)` is replaced before the command is run.
-    known = not any("$(" in word for word in words) and execution.run(list(words))
+    known = not any("$(" in word for word in words) and execution.run(
+        shell_syntax.SimpleCommand(";", [*words])
+    )
     return execution.result if known else None
 
 
@@ -70,23 +71,15 @@ def _parse_script(script: str) -> SimpleCommand | None:
     body = loop[1] if loop is not None else script
     if _UNKNOWN_SIGNS.search(body):
         return None
-    lexer = shlex.shlex(body.strip().replace("\n", ";"), posix=True, punctuation_chars=";&|>")
-    lexer.whitespace_split = True
-    execution = _Execution()
-    words: list[str] = []
-    operator = ";"
     try:
-        tokens = [*lexer, ";"]
-    except ValueError:
+        commands = shell_syntax.parse_script(body, lambda name: "")
+    except shell_syntax.UnsupportedSyntax:
         return None
-    for token in tokens:
-        if token not in _OPERATORS:
-            words.append(token)
-            continue
-        wanted = operator == ";" or (execution.code == 0) == (operator == "&&")
-        if words and wanted and not execution.ended and not execution.run(words):
+    execution = _Execution()
+    for command in commands:
+        wanted = command.operator == ";" or (execution.code == 0) == (command.operator == "&&")
+        if wanted and not execution.ended and not execution.run(command):
             return None
-        operator, words = token, []
     if loop is not None and not execution.ended:
         execution.seconds = math.inf
     return execution.result
@@ -109,9 +102,13 @@ class _Execution:
             self.seconds, self.code, self.output, tuple(self.files.items()), self.prints_environment
         )
 
-    def run(self, words: list[str]) -> bool:
+    def run(self, command: shell_syntax.SimpleCommand) -> bool:
         """Apply one command; return whether it is known."""
-        name, arguments = posixpath.basename(words[0]), words[1:]
+        name, arguments = posixpath.basename(command.words[0]), command.words[1:]
+        if name == "echo":
+            return self._echo(arguments, command.target, command.append)
+        if command.target and name not in ("true", ":", "false"):
+            return False
         if name in ("true", ":"):
             self.code = 0
         elif name == "false":
@@ -124,8 +121,6 @@ class _Execution:
             self.code, self.prints_environment = 0, True
         elif name == "sleep":
             return self._sleep(arguments)
-        elif name == "echo":
-            return self._echo(arguments)
         else:
             return False
         return True
@@ -142,22 +137,14 @@ class _Execution:
         self.code = 0
         return bool(arguments)
 
-    def _echo(self, arguments: list[str]) -> bool:
-        path, append = "", False
-        for sign in (">", ">>"):
-            if sign in arguments:
-                position = arguments.index(sign)
-                if position != len(arguments) - 2:
-                    return False
-                path, append = arguments[-1], sign == ">>"
-                arguments = arguments[:position]
+    def _echo(self, arguments: list[str], target: str, append: bool) -> bool:
         newline = arguments[:1] != ["-n"]
         words = arguments if newline else arguments[1:]
         if words[:1] == ["-e"]:
             return False
         text = " ".join(words) + ("\n" if newline else "")
-        if path:
-            self.files[path] = (self.files.get(path, "") if append else "") + text
+        if target:
+            self.files[target] = (self.files.get(target, "") if append else "") + text
         else:
             self.output += text
         self.code = 0
