@@ -206,6 +206,7 @@ async def _check_paging(store: Storage, prefix: str, at: int, limit: int, expect
 
 
 async def _check_conflicts_return_the_current_value(store: Storage) -> None:
+    """A rejected write reports the current value of the key."""
     first = await store.create("/k", b"1")
     with pytest.raises(KeyExists) as exists:
         await store.create("/k", b"2")
@@ -227,6 +228,7 @@ async def _check_conflicts_return_the_current_value(store: Storage) -> None:
 
 
 async def _check_exactly_one_of_many_writers_succeeds(store: Storage) -> None:
+    """Of concurrent writes with the same precondition, one succeeds."""
     for _ in range(5):
         outcomes = await asyncio.gather(
             *(store.create("/k", b"%d" % n) for n in range(20)), return_exceptions=True
@@ -244,6 +246,7 @@ async def _check_exactly_one_of_many_writers_succeeds(store: Storage) -> None:
 
 
 async def _check_future_revisions_are_rejected(store: Storage) -> None:
+    """A revision that does not exist yet is rejected."""
     revision = await store.create("/k", b"1")
     with pytest.raises(FutureRevision) as future:
         await store.list("/", revision=revision + 1000)
@@ -252,7 +255,8 @@ async def _check_future_revisions_are_rejected(store: Storage) -> None:
         await store.compact(revision + 1000)
 
 
-async def _check_watch_from_the_current_revision_returns_later_events(store: Storage) -> None:
+async def _check_later_events(store: Storage) -> None:
+    """A watch from revision 0 returns later events."""
     await store.create("/k", b"1")
     watch = store.watch("/", 0)
     await watch.progress()
@@ -272,6 +276,7 @@ async def _check_close_ends_watches(store: Storage) -> None:
 
 
 async def _check_cancelled_reader_loses_no_event(store: Storage) -> None:
+    """A cancelled read of a watch loses no event."""
     start = await store.revision()
     watch = store.watch("/", start)
     await watch.progress()
@@ -283,6 +288,7 @@ async def _check_cancelled_reader_loses_no_event(store: Storage) -> None:
 
 
 async def _check_large_ranges_are_ordered(store: Storage) -> None:
+    """Large ranges are ordered by key, also in pages."""
     keys = [f"/n/{n * 7919 % 3001:05}" for n in range(3001)]
     for at in range(0, len(keys), 500):
         await asyncio.gather(*(store.create(key, b"v") for key in keys[at : at + 500]))
@@ -293,6 +299,7 @@ async def _check_large_ranges_are_ordered(store: Storage) -> None:
 
 
 async def _check_values_are_opaque(store: Storage) -> None:
+    """Values are bytes of any content and size."""
     for number, value in enumerate([b"", b"\0\xff", bytes(range(256)) * 5000]):
         await store.create(f"/v/{number}", value)
         found = await store.get(f"/v/{number}")
@@ -336,6 +343,7 @@ def _has_pending(watch: StorageWatch) -> bool:
 
 
 async def _check_pending_events_are_counted(store: Storage) -> None:
+    """A watch reports pending events."""
     watch = store.watch("/a/", await store.revision())
     revision = await store.create("/a/1", b"")
     async with asyncio.timeout(60):
@@ -345,6 +353,16 @@ async def _check_pending_events_are_counted(store: Storage) -> None:
     assert not _has_pending(watch)
     assert watch.connected
     watch.close()
+
+
+def _law(check: Callable[[Storage], Awaitable[None]]) -> Callable[[StorageLaws], None]:
+    """Return the test that applies a check to a new storage."""
+
+    def test(self: StorageLaws) -> None:
+        self._run(check)
+
+    test.__doc__ = check.__doc__
+    return test
 
 
 class StorageLaws:
@@ -379,39 +397,17 @@ class StorageLaws:
         """A watch from the revision of a list misses no event, under concurrent writes."""
         self._run(lambda store: _check_watch_from_the_revision_of_a_list_misses_no_event(store, prefix))
 
-    def test_conflicts_return_the_current_value(self) -> None:
-        """A rejected write reports the current value of the key."""
-        self._run(_check_conflicts_return_the_current_value)
-
-    def test_exactly_one_of_many_writers_succeeds(self) -> None:
-        """Of concurrent writes with the same precondition, one succeeds."""
-        self._run(_check_exactly_one_of_many_writers_succeeds)
-
-    def test_future_revisions_are_rejected(self) -> None:
-        """A revision that does not exist yet is rejected."""
-        self._run(_check_future_revisions_are_rejected)
-
-    def test_watch_from_the_current_revision_returns_later_events(self) -> None:
-        """A watch from revision 0 returns later events."""
-        self._run(_check_watch_from_the_current_revision_returns_later_events)
+    test_conflicts_return_the_current_value = _law(_check_conflicts_return_the_current_value)
+    test_exactly_one_of_many_writers_succeeds = _law(_check_exactly_one_of_many_writers_succeeds)
+    test_future_revisions_are_rejected = _law(_check_future_revisions_are_rejected)
+    test_watch_from_the_current_revision_returns_later_events = _law(_check_later_events)
 
     def test_close_ends_watches(self) -> None:
         """Closing the storage ends its watches."""
         store = self.new_storage()
         asyncio.run(_check_close_ends_watches(store))
 
-    def test_cancelled_reader_loses_no_event(self) -> None:
-        """A cancelled read of a watch loses no event."""
-        self._run(_check_cancelled_reader_loses_no_event)
-
-    def test_large_ranges_are_ordered(self) -> None:
-        """Large ranges are ordered by key, also in pages."""
-        self._run(_check_large_ranges_are_ordered)
-
-    def test_values_are_opaque(self) -> None:
-        """Values are bytes of any content and size."""
-        self._run(_check_values_are_opaque)
-
-    def test_pending_events_are_counted(self) -> None:
-        """A watch reports pending events."""
-        self._run(_check_pending_events_are_counted)
+    test_cancelled_reader_loses_no_event = _law(_check_cancelled_reader_loses_no_event)
+    test_large_ranges_are_ordered = _law(_check_large_ranges_are_ordered)
+    test_values_are_opaque = _law(_check_values_are_opaque)
+    test_pending_events_are_counted = _law(_check_pending_events_are_counted)

@@ -10,9 +10,9 @@ whatever the storage, so that existing dashboards and alerts work.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -23,6 +23,7 @@ from kubewright.storage.contract import KeyValue, ListSelection, Page, Storage, 
 if TYPE_CHECKING:
     from kubewright.apiserver.rest.store import ResourceStore
 
+ResultT = TypeVar("ResultT")
 BUCKETS = (
     *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5),
     *(2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0),
@@ -37,6 +38,17 @@ class LatencyHistogram(Histogram):
     def __init__(self) -> None:
         super().__init__(BUCKETS)
         self.errors = 0
+
+    async def time(self, call: Awaitable[ResultT]) -> ResultT:
+        """Wait for a call, and record its duration and whether the storage failed."""
+        started = perf_counter()
+        try:
+            return await call
+        except StorageError:
+            self.errors += 1
+            raise
+        finally:
+            self.observe(perf_counter() - started)
 
 
 class InstrumentedStorage(Storage):
@@ -74,14 +86,7 @@ class InstrumentedStorage(Storage):
         return await self.storage.revision()
 
     async def get(self, key: str) -> KeyValue | None:
-        started = perf_counter()
-        try:
-            return await self.storage.get(key)
-        except StorageError:
-            self.gets.errors += 1
-            raise
-        finally:
-            self.gets.observe(perf_counter() - started)
+        return await self.gets.time(self.storage.get(key))
 
     async def refresh(
         self,
@@ -94,46 +99,18 @@ class InstrumentedStorage(Storage):
         return await self.storage.refresh(prefix, start=start, limit=limit, selection=selection)
 
     async def list(self, prefix: str, *, start: str | None = None, limit: int = 0, revision: int = 0) -> Page:
-        started = perf_counter()
-        try:
-            page = await self.storage.list(prefix, start=start, limit=limit, revision=revision)
-            self.fetched += len(page.items)
-            return page
-        except StorageError:
-            self.lists.errors += 1
-            raise
-        finally:
-            self.lists.observe(perf_counter() - started)
+        page = await self.lists.time(self.storage.list(prefix, start=start, limit=limit, revision=revision))
+        self.fetched += len(page.items)
+        return page
 
     async def create(self, key: str, value: bytes, *, ttl: int | None = None) -> int:
-        started = perf_counter()
-        try:
-            return await self.storage.create(key, value, ttl=ttl)
-        except StorageError:
-            self.creates.errors += 1
-            raise
-        finally:
-            self.creates.observe(perf_counter() - started)
+        return await self.creates.time(self.storage.create(key, value, ttl=ttl))
 
     async def update(self, key: str, value: bytes, *, expected: int, ttl: int | None = None) -> int:
-        started = perf_counter()
-        try:
-            return await self.storage.update(key, value, expected=expected, ttl=ttl)
-        except StorageError:
-            self.updates.errors += 1
-            raise
-        finally:
-            self.updates.observe(perf_counter() - started)
+        return await self.updates.time(self.storage.update(key, value, expected=expected, ttl=ttl))
 
     async def delete(self, key: str, *, expected: int) -> int:
-        started = perf_counter()
-        try:
-            return await self.storage.delete(key, expected=expected)
-        except StorageError:
-            self.deletes.errors += 1
-            raise
-        finally:
-            self.deletes.observe(perf_counter() - started)
+        return await self.deletes.time(self.storage.delete(key, expected=expected))
 
     def watch(self, prefix: str, revision: int) -> StorageWatch:
         return self.storage.watch(prefix, revision)
