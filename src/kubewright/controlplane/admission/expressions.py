@@ -10,10 +10,11 @@ stopped, the check is executed, and the expression is evaluated again with its r
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from kubewright import cel
+from kubewright.api.field_errors import aggregate
 from kubewright.apiserver.admission import AdmissionAttributes
 from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.authorization import AuthorizationAttributes, Authorizer, Decision
@@ -278,6 +279,33 @@ def compiled(env: cel.Env, text: str) -> cel.Program | EvaluationError:
         return env.compile(text)
     except (cel.CelCompileError, cel.CelError) as error:
         return EvaluationError(f"compilation error: compilation failed: {error}")
+
+
+@lru_cache(maxsize=1024)
+def match_condition(text: str) -> cel.Program | EvaluationError:
+    """Return the program of a match condition of a webhook, or its compilation error."""
+    return compiled(environment(), text)
+
+
+async def conditions_hold(
+    conditions: Iterable[cel.Program | EvaluationError], values: Mapping[str, Any], permissions: Permissions
+) -> bool:
+    """Return whether all match conditions hold; one that is false is decisive. Raises `EvaluationError`."""
+    evaluation = Evaluation(values, permissions, limit=cel.limits.MATCH_CONDITIONS_BUDGET)
+    errors: list[EvaluationError] = []
+    for condition in conditions:
+        try:
+            if isinstance(condition, EvaluationError):
+                raise condition
+            if await evaluation.value(condition) is False:
+                return False
+        except OutOfBudget:
+            raise
+        except EvaluationError as error:
+            errors.append(error)
+    if errors:
+        raise EvaluationError(aggregate(errors))
+    return True
 
 
 def namespace_value(namespace: Object | None) -> Object | None:

@@ -18,10 +18,10 @@ from kubewright.apiserver.objects import deep_copy
 
 from .equivalents import Match
 from .expressions import (
-    Evaluation,
     EvaluationError,
     Permissions,
     compiled,
+    conditions_hold,
     environment,
     namespace_value,
     programs,
@@ -278,23 +278,13 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
         permissions: Permissions,
     ) -> bool:
         """Return whether the match conditions hold; raise `EvaluationError` if that is undecided."""
-        if not invocation.policy.conditions:
-            return True
-        evaluation = Evaluation(values, permissions, limit=cel.limits.MATCH_CONDITIONS_BUDGET)
-        errors: list[str] = []
-        for program in invocation.policy.conditions:
-            try:
-                if isinstance(program, EvaluationError):
-                    raise program
-                if await evaluation.value(program) is False:
-                    return False
-            except EvaluationError as error:
-                errors.append(str(error))
-        if not errors:
-            return True
-        if invocation.policy.fails:
-            raise EvaluationError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
-        return False
+        policy = invocation.policy
+        try:
+            return not policy.conditions or await conditions_hold(policy.conditions, values, permissions)
+        except EvaluationError:
+            if policy.fails:
+                raise
+            return False
 
 
 def _gvk(kind: Object) -> str:

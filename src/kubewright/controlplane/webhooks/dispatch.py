@@ -16,29 +16,27 @@ import logging
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from kubewright import cel
-from kubewright.api.errors import APIError, BadRequest, forbidden, internal_error, not_found
-from kubewright.api.gvk import GroupResource, GroupVersionKind
+from kubewright.api.errors import APIError, BadRequest, forbidden, internal_error
+from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.typed_codec import TypedDecodeError
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 from kubewright.apiserver.encoding.negotiation import encode
 from kubewright.apiserver.object_schema import decode_fields, prune
 from kubewright.apiserver.objects import Object, deep_copy
 from kubewright.controlplane.admission.equivalents import Match, convert_between_groups, definition_of
-from kubewright.controlplane.admission.request_value import is_namespace, request_value
+from kubewright.controlplane.admission.matching import selects_namespace, selects_object
+from kubewright.controlplane.admission.request_value import request_value
 from kubewright.patch import json_patch
 from kubewright.patch.errors import PatchDoesNotApply
 from kubewright.schema.validation.metadata import MetadataError
 from kubewright.schema.version import TooDeepError
 
 from .client import CallError, WebhookClient
-from .hook import Hook
-from .index import HookIndex
+from .hook import Hook, HookIndex
 from .review import BadPatch, Undecodable, WebhookResponse, admission_review, parse_response, rejection
 
 if TYPE_CHECKING:
     from kubewright.apiserver import APIServer
-    from kubewright.controlplane.admission.expressions import Evaluation
     from kubewright.controlplane.admission.sources import ObjectSource
 
 logger = logging.getLogger("kubewright.controlplane")
@@ -125,45 +123,24 @@ class _Webhooks(AdmissionPlugin):
         form = hook.matching(request)
         if (
             form is None
-            or not hook.selects_object(request)
-            or not await self._selects_namespace(hook, request)
+            or not selects_object(hook.objects, request)
+            or not await selects_namespace(hook.namespaces, request, self._informers)
         ):
             return None
-        if hook.conditions is not None:
+        if hook.conditions:
+            from kubewright.controlplane.admission import expressions
+
             obj, old = await versions.show(form)
-            verdict = await hook.conditions.decide(self._evaluation(request, form, obj, old))
-            if isinstance(verdict, str):
+            values = {"object": obj, "oldObject": old, "request": request_value(request, form)}
+            permissions = expressions.Permissions(self._server.authorizer, request)
+            programs = map(expressions.match_condition, hook.conditions)
+            try:
+                return form if await expressions.conditions_hold(programs, values, permissions) else None
+            except expressions.EvaluationError as error:
                 if hook.ignores_failure:
                     return None
-                raise forbidden(request.resource.group_resource, _name(request), verdict)
-            if not verdict:
-                return None
+                raise forbidden(request.resource.group_resource, _name(request), str(error)) from None
         return form
-
-    def _evaluation(
-        self, request: AdmissionAttributes, form: Match, obj: Object | None, old: Object | None
-    ) -> Evaluation:
-        from kubewright.controlplane.admission.expressions import Evaluation, Permissions
-
-        values = {"object": obj, "oldObject": old, "request": request_value(request, form)}
-        permissions = Permissions(self._server.authorizer, request)
-        return Evaluation(values, permissions, limit=cel.limits.MATCH_CONDITIONS_BUDGET)
-
-    async def _selects_namespace(self, hook: Hook, request: AdmissionAttributes) -> bool:
-        if hook.namespaces.empty:
-            return True
-        if is_namespace(request.resource):
-            if not request.subresource and request.operation in ("CREATE", "UPDATE"):
-                return hook.namespaces.matches(((request.object or {}).get("metadata") or {}).get("labels"))
-            name = request.name
-        elif request.namespace:
-            name = request.namespace
-        else:
-            return True
-        namespace = await self._informers.namespace(name)
-        if namespace is None:
-            raise not_found(GroupResource("", "namespaces"), name)
-        return hook.namespaces.matches(namespace["metadata"].get("labels"))
 
     async def _ask(
         self,

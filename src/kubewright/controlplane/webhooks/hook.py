@@ -1,73 +1,29 @@
-"""One webhook of a configuration, parsed once: rules, selectors and address.
+"""The webhooks of a server, each parsed once: rules, selectors and address.
 
 `matching(request)` returns whether the rules match a request, and in which version the webhook is called.
 With matchPolicy Equivalent, rules for other versions and groups of the same resource match, too.
+`HookIndex` derives the webhooks from the informers of their configurations: a configuration is in force for
+the first request after its write was acknowledged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from kubewright.api.codec import from_plain
-from kubewright.api.gvk import GroupVersionResource
-from kubewright.api.label_selectors import Selector, selector_of
-from kubewright.api.meta import LabelSelector
+from kubewright.api.label_selectors import Selector
 from kubewright.apiserver.admission import AdmissionAttributes
-from kubewright.controlplane.admission.equivalents import Match, equivalents
-from kubewright.controlplane.admission.request_value import is_namespace
+from kubewright.controlplane.admission.equivalents import Match
+from kubewright.controlplane.admission.matching import Rule, label_selector, match_rules
 
 from .client import Target
-from .conditions import MatchConditions
 
+if TYPE_CHECKING:
+    from kubewright.apiserver.objects import Object
+    from kubewright.controlplane.admission.sources import ObjectInformer, ObjectSource
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A rule; every list may contain `*`."""
-
-    operations: frozenset[str]
-    groups: frozenset[str]
-    versions: frozenset[str]
-    resources: tuple[tuple[str, str], ...]
-    scope: str
-
-    @classmethod
-    def of(cls, rule: Mapping[str, Any]) -> Rule:
-        """Parse a rule of a webhook or a policy."""
-        resources = tuple(
-            (parts[0], parts[2]) for parts in ((name.partition("/")) for name in rule.get("resources") or ())
-        )
-        return cls(
-            frozenset(rule.get("operations") or ()),
-            frozenset(rule.get("apiGroups") or ()),
-            frozenset(rule.get("apiVersions") or ()),
-            resources,
-            rule.get("scope") or "*",
-        )
-
-    def matches(self, request: AdmissionAttributes, resource: GroupVersionResource) -> bool:
-        """Return whether the rule matches a request as if it were for `resource`."""
-        return (
-            _among(request.operation, self.operations)
-            and _among(resource.group, self.groups)
-            and _among(resource.version, self.versions)
-            and self._in_scope(request, resource)
-            and any(
-                name in ("*", resource.resource) and part in ("*", request.subresource)
-                for name, part in self.resources
-            )
-        )
-
-    def _in_scope(self, request: AdmissionAttributes, resource: GroupVersionResource) -> bool:
-        if self.scope == "*":
-            return True
-        namespaced = bool(request.namespace) and not is_namespace(resource)
-        return namespaced == (self.scope == "Namespaced")
-
-
-def _among(value: str, wanted: frozenset[str]) -> bool:
-    return value in wanted or "*" in wanted
+_GROUP: Final = "admissionregistration.k8s.io"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +37,8 @@ class Hook:
     equivalent: bool
     namespaces: Selector
     objects: Selector
-    conditions: MatchConditions | None
+    conditions: tuple[str, ...]
+    """CEL expressions that decide whether it is called."""
     target: Target
     ignores_failure: bool
     timeout: float
@@ -93,16 +50,15 @@ class Hook:
     @classmethod
     def of(cls, hook: Mapping[str, Any], configuration: str, position: int) -> Hook:
         """Parse a webhook of a configuration."""
-        conditions = hook.get("matchConditions")
         return cls(
             key=f"{configuration}/{hook['name']}/{position}",
             name=hook["name"],
             configuration=configuration,
             rules=tuple(Rule.of(rule) for rule in hook.get("rules") or ()),
             equivalent=hook.get("matchPolicy") != "Exact",
-            namespaces=selector_of(from_plain(hook.get("namespaceSelector") or {}, LabelSelector)),
-            objects=selector_of(from_plain(hook.get("objectSelector") or {}, LabelSelector)),
-            conditions=MatchConditions(conditions) if conditions else None,
+            namespaces=label_selector(hook.get("namespaceSelector")),
+            objects=label_selector(hook.get("objectSelector")),
+            conditions=tuple(each.get("expression") or "" for each in hook.get("matchConditions") or ()),
             target=Target.of(hook.get("clientConfig") or {}),
             ignores_failure=hook.get("failurePolicy") == "Ignore",
             timeout=float(hook.get("timeoutSeconds") or 10),
@@ -113,23 +69,57 @@ class Hook:
 
     def matching(self, request: AdmissionAttributes) -> Match | None:
         """Return the form in which the rules match a request, or `None`."""
-        for rule in self.rules:
-            if rule.matches(request, request.resource):
-                return Match(request.resource, request.kind)
-        if not self.equivalent:
-            return None
-        others = equivalents(request)
-        for rule in self.rules if others else ():
-            for other in others:
-                if rule.matches(request, other.resource):
-                    return other
-        return None
+        return match_rules(request, self.rules, equivalent=self.equivalent)
 
-    def selects_object(self, request: AdmissionAttributes) -> bool:
-        """Return whether the objectSelector matches the object or the old object."""
-        if self.objects.empty:
-            return True
-        return any(
-            obj is not None and self.objects.matches((obj.get("metadata") or {}).get("labels"))
-            for obj in (request.object, request.old_object)
+
+class HookIndex:
+    """Every webhook of one configuration resource, in the order in which they are called."""
+
+    def __init__(self, informers: ObjectSource, plural: str) -> None:
+        self._informers = informers
+        self._plural = plural
+        self._informer: ObjectInformer | None = None
+        self._generation = -1
+        self._hooks: Sequence[Hook] = ()
+        self._parsed: dict[str, tuple[str, Sequence[Hook]]] = {}
+        """Webhooks by configuration name, with the resourceVersion they were read from."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is certainly no webhook."""
+        informer = self._informer
+        return (
+            not self._hooks
+            and informer is not None
+            and informer.generation == self._generation
+            and informer.is_fresh
         )
+
+    async def hooks(self) -> Sequence[Hook]:
+        """Return all webhooks, by the name of their configuration and their position in it."""
+        informer = self._informer = await self._informers.informer(_GROUP, self._plural)
+        if informer is None:
+            return ()
+        if informer.generation != self._generation:
+            parsed = {}
+            for configuration in informer.list():
+                metadata = configuration["metadata"]
+                known = self._parsed.get(metadata["name"])
+                if known is None or known[0] != metadata["resourceVersion"]:
+                    known = (metadata["resourceVersion"], _hooks_of(configuration))
+                parsed[metadata["name"]] = known
+            self._parsed = parsed
+            self._hooks = [hook for _, hooks in parsed.values() for hook in hooks]
+            self._generation = informer.generation
+        return self._hooks
+
+
+def _hooks_of(configuration: Object) -> list[Hook]:
+    name = configuration["metadata"]["name"]
+    counts: dict[str, int] = {}
+    hooks = []
+    for declared in configuration.get("webhooks") or ():
+        position = counts.get(declared["name"], 0)
+        counts[declared["name"]] = position + 1
+        hooks.append(Hook.of(declared, name, position))
+    return hooks
