@@ -100,35 +100,43 @@ class RevisionHistory:
                 latest.revision = number
                 await self._client.update(latest)
             return latest, collision_count
-        labels = (template.metadata.labels if template.metadata is not None else None) or {}
         while True:
             digest = revision_hash(data, collision_count)
-            revision = self._new(digest, {**labels, HASH_LABEL: digest}, data, number)
-            name = revision.name
-            try:
-                return await self._client.create(revision), collision_count
-            except AlreadyExists:
-                found = await self._client.uncached.get(
-                    ControllerRevision, name, namespace=self._owner.namespace
-                )
-                if encode_data(found.data) == encoded:
-                    return found, collision_count
-                collision_count += 1
+            created = await self.create(template, number, HASH_LABEL, digest)
+            if created is not None:
+                return created, collision_count
+            collision_count += 1
 
-    def _new(
-        self, digest: str, labels: dict[str, str], data: dict[str, Any], number: int
-    ) -> ControllerRevision:
-        owner = self._owner
-        return ControllerRevision(
+    async def create(
+        self, template: PodTemplateSpec, number: int, label: str, digest: str
+    ) -> ControllerRevision | None:
+        """Create the revision of a template, or return the one that exists; `None` if its name is in use for
+        another template."""
+        owner, data = self._owner, template_patch(template)
+        labels = (template.metadata.labels if template.metadata is not None else None) or {}
+        revision = ControllerRevision(
             metadata=ObjectMeta(
                 name=f"{owner.name[:MAX_PREFIX]}-{digest}",
                 namespace=owner.namespace,
-                labels=labels,
+                labels={**labels, label: digest},
                 annotations=dict(owner.metadata.annotations or {}) or None,
                 owner_references=[owner_reference(owner, controller=True, block_owner_deletion=True)],
             ),
             data=data,
             revision=number,
+        )
+        try:
+            return await self._client.create(revision)
+        except AlreadyExists:
+            found = await self._client.uncached.get(
+                ControllerRevision, revision.name, namespace=owner.namespace
+            )
+            return found if encode_data(found.data) == encode_data(data) else None
+
+    async def delete(self, revision: ControllerRevision) -> None:
+        """Delete a revision."""
+        await self._client.delete(
+            ControllerRevision, revision.name, namespace=revision.namespace, missing_ok=True
         )
 
     async def truncate(
@@ -138,6 +146,4 @@ class RevisionHistory:
         used = set(in_use)
         unused = [each for each in revisions if each.name not in used]
         for each in unused[: max(0, len(unused) - (10 if limit is None else limit))]:
-            await self._client.delete(
-                ControllerRevision, each.name, namespace=each.namespace, missing_ok=True
-            )
+            await self.delete(each)

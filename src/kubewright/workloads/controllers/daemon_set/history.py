@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kubewright.api.apps.v1 import ControllerRevision, DaemonSet, DaemonSetStatus
-from kubewright.api.errors import AlreadyExists
 from kubewright.api.label_selectors import Selector
-from kubewright.api.meta import ObjectMeta
-from kubewright.api.owners import owner_reference
 from kubewright.client.patches import merge_patch
 from kubewright.controller import TemporaryError
 from kubewright.workloads.revisions import POD_REVISION_LABEL, RevisionHistory, encode_data, template_patch
@@ -52,9 +49,7 @@ class DaemonSetHistory:
             return Revisions(await self._create(number), old)
         current = matching[-1]
         for duplicate in matching[:-1]:
-            await self._client.delete(
-                ControllerRevision, duplicate.name, namespace=duplicate.namespace, missing_ok=True
-            )
+            await self._history.delete(duplicate)
         if (current.revision or 0) < number:
             current.revision = number
             await self._client.update(current)
@@ -62,31 +57,15 @@ class DaemonSetHistory:
 
     async def _create(self, number: int) -> ControllerRevision:
         daemon_set = self._daemon_set
-        template = template_of(daemon_set)
-        status = daemon_set.status or DaemonSetStatus()
+        template, status = template_of(daemon_set), daemon_set.status or DaemonSetStatus()
         digest = template_hash(template, status.collision_count)
-        labels = (template.metadata.labels if template.metadata is not None else None) or {}
-        name = f"{daemon_set.name}-{digest}"
-        revision = ControllerRevision(
-            metadata=ObjectMeta(
-                name=name,
-                namespace=daemon_set.namespace,
-                labels={**labels, POD_REVISION_LABEL: digest},
-                annotations=dict(daemon_set.metadata.annotations or {}) or None,
-                owner_references=[owner_reference(daemon_set, controller=True, block_owner_deletion=True)],
-            ),
-            data=template_patch(template),
-            revision=number,
-        )
-        try:
-            return await self._client.create(revision)
-        except AlreadyExists:
-            found = await self._client.uncached.get(ControllerRevision, name, namespace=daemon_set.namespace)
-            if encode_data(found.data) == encode_data(template_patch(template)):
-                return found
+        created = await self._history.create(template, number, POD_REVISION_LABEL, digest)
+        if created is None:
             change = {"status": {"collisionCount": (status.collision_count or 0) + 1}}
             await self._client.patch(daemon_set, merge_patch(change), subresource="status")
-            raise TemporaryError(f"hash collision with controller revision {name}", delay=0.005) from None
+            name = f"{daemon_set.name}-{digest}"
+            raise TemporaryError(f"hash collision with controller revision {name}", delay=0.005)
+        return created
 
     async def truncate(self, revisions: Revisions, pods: list[PodSummary]) -> None:
         """Delete the oldest revisions above the limit that no pod has."""
@@ -97,7 +76,5 @@ class DaemonSetHistory:
             if surplus <= 0:
                 return
             if (each.metadata.labels or {}).get(POD_REVISION_LABEL) not in digests:
-                await self._client.delete(
-                    ControllerRevision, each.name, namespace=each.namespace, missing_ok=True
-                )
+                await self._history.delete(each)
                 surplus -= 1
