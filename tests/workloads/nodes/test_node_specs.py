@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.workloads.nodes.simulated_cluster import start_cluster
 
+from kubewright.api.core.v1 import Taint
 from kubewright.workloads.nodes import NodeSpecError, load_nodes
 from kubewright.workloads.nodes.node_object import default_internal_ip, default_pod_cidr, node_object
 from kubewright.workloads.nodes.node_spec import load_settings
@@ -111,7 +112,7 @@ def test_admission_by_taints_and_fields() -> None:
     }
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     assert node.admit({"spec": {"affinity": affinity}}, {}) is None
-    node.taints = [{"key": "k", "effect": "NoExecute"}]
+    node.taints = [Taint(key="k", effect="NoExecute")]
     rejection = node.admit({"spec": {}}, {})
     assert rejection is not None
     assert rejection.reason == "TaintToleration"

@@ -10,7 +10,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
-from kubewright.api.codec import decode, decoder
+from kubewright.api.codec import decode, decoder, from_plain
+from kubewright.api.core.v1 import Node, Taint, Toleration
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import Preconditions
 from kubewright.api.objects import Struct
@@ -19,8 +20,8 @@ from kubewright.cache.store import ObjectChange, ObjectKey
 from kubewright.client import patches
 from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager
-from kubewright.workloads.nodes.node_state import tolerates
 from kubewright.workloads.pods import pod_reference
+from kubewright.workloads.scheduler.node_selectors import tolerates
 
 Object = dict[str, Any]
 
@@ -49,7 +50,7 @@ class TaintEviction:
 
     def __init__(self, manager: ComponentManager) -> None:
         self.manager = manager
-        self._taints: dict[str, list[Object]] = {}
+        self._taints: dict[str, list[Taint]] = {}
         """NoExecute taints by node; only of nodes that have some."""
         self._since: dict[ObjectKey, tuple[str, float]] = {}
         """Uid of each pod whose deletion is scheduled, and since when."""
@@ -63,10 +64,8 @@ class TaintEviction:
     async def _on_node(self, change: ObjectChange) -> Iterable[Request]:
         name = change.key.name
         before = self._taints.pop(name, None)
-        node: Object = decode(change.new.raw, dict) if change.new is not None else {}
-        taints = [
-            one for one in (node.get("spec") or {}).get("taints") or () if one.get("effect") == "NoExecute"
-        ]
+        spec = decode(change.new.raw, Node).spec if change.new is not None else None
+        taints = [one for one in (spec.taints if spec else None) or () if one.effect == "NoExecute"]
         if taints:
             self._taints[name] = taints
         if not taints and not before:
@@ -92,7 +91,8 @@ class TaintEviction:
         pod: Object = found.raw
         spec, uid = pod.get("spec") or {}, pod["metadata"]["uid"]
         taints = self._taints.get(spec.get("nodeName") or "")
-        delay = _toleration_seconds(taints or [], spec.get("tolerations") or [])
+        tolerations = from_plain(spec.get("tolerations") or [], list[Toleration])
+        delay = _toleration_seconds(taints or [], tolerations)
         known = self._since.get(key)
         if known is not None and known[0] != uid:
             known = None
@@ -139,16 +139,13 @@ class TaintEviction:
         self.manager.recorder.event(about, "Normal", "TaintManagerEviction", message)
 
 
-def _toleration_seconds(taints: list[Object], tolerations: list[Object]) -> float | None:
+def _toleration_seconds(taints: list[Taint], tolerations: list[Toleration]) -> float | None:
     """Return how long a pod tolerates the taints; `None` without limit."""
     limits: list[float] = []
     for taint in taints:
         matching = [one for one in tolerations if tolerates(one, taint)]
         if not matching:
             return 0.0
-        limits += [
-            max(0.0, float(one["tolerationSeconds"]))
-            for one in matching
-            if one.get("tolerationSeconds") is not None
-        ]
+        seconds = (one.toleration_seconds for one in matching)
+        limits += [max(0.0, float(each)) for each in seconds if each is not None]
     return min(limits, default=None)

@@ -7,6 +7,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from kubewright.api.codec import from_plain
+from kubewright.api.core.v1 import Pod, PodSpec, Taint
+from kubewright.workloads.scheduler.node_selectors import RequiredNodeAffinity, tolerates_all
+from kubewright.workloads.scheduler.resources import pod_amounts
+
 from .objects import Object, amount_of
 
 
@@ -121,7 +126,7 @@ class NodeState:
         self.uid = ""
         self.internal_ip = ""
         self.labels: dict[str, str] = {}
-        self.taints: list[Object] = []
+        self.taints: list[Taint] = []
         self.allocatable: dict[str, int] = {}
         self.conditions: dict[str, Object] = {}
         self.cidr = ""
@@ -133,7 +138,7 @@ class NodeState:
         metadata, spec, status = (node.get(part) or {} for part in ("metadata", "spec", "status"))
         self.uid = str(metadata.get("uid") or "")
         self.labels = metadata.get("labels") or {}
-        self.taints = spec.get("taints") or []
+        self.taints = from_plain(spec.get("taints") or [], list[Taint])
         self.allocatable = {
             name: amount_of(name, text) for name, text in (status.get("allocatable") or {}).items()
         }
@@ -168,14 +173,14 @@ class NodeState:
     def admit(self, pod: Object, requests: Mapping[str, int]) -> Rejection | None:
         """Check a new pod as a kubelet does: affinity, NoExecute taints, ports of the node and resources."""
         spec = pod.get("spec") or {}
-        if not _selected(spec, self.labels, self.name):
+        typed = from_plain(spec, PodSpec)
+        if not RequiredNodeAffinity(Pod(spec=typed)).matches(self.labels, self.name):
             return Rejection(
                 "NodeAffinity",
                 "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
             )
-        if any(
-            taint.get("effect") == "NoExecute" and not is_tolerated(taint, spec.get("tolerations") or ())
-            for taint in self.taints
+        if not tolerates_all(
+            typed.tolerations, (taint for taint in self.taints if taint.effect == "NoExecute")
         ):
             return Rejection(
                 "TaintToleration",
@@ -234,90 +239,4 @@ def _insufficient(name: str, requested: int, used: int, capacity: int) -> Reject
 
 def pod_requests(spec: Object) -> dict[str, int]:
     """Return the resources that a pod requests: the larger of init containers and containers together."""
-    total: dict[str, int] = {}
-    sidecars: dict[str, int] = {}
-    largest: dict[str, int] = {}
-    for container in spec.get("containers") or ():
-        _add(total, _requests(container))
-    for container in spec.get("initContainers") or ():
-        requests = _requests(container)
-        if container.get("restartPolicy") == "Always":
-            _add(total, requests)
-            _add(sidecars, requests)
-            peak = sidecars
-        else:
-            peak = dict(sidecars)
-            _add(peak, requests)
-        for name, amount in peak.items():
-            largest[name] = max(largest.get(name, 0), amount)
-    for name, amount in largest.items():
-        total[name] = max(total.get(name, 0), amount)
-    for name, text in ((spec.get("resources") or {}).get("requests") or {}).items():
-        total[name] = amount_of(name, text)
-    for name, text in (spec.get("overhead") or {}).items():
-        total[name] = total.get(name, 0) + amount_of(name, text)
-    return total
-
-
-def _requests(container: Object) -> dict[str, int]:
-    requests = (container.get("resources") or {}).get("requests") or {}
-    return {name: amount_of(name, text) for name, text in requests.items()}
-
-
-def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
-    for name, amount in more.items():
-        total[name] = total.get(name, 0) + amount
-
-
-def _selected(spec: Object, labels: Mapping[str, str], name: str) -> bool:
-    """Whether the node selector and the required node affinity of a pod match a node."""
-    for key, value in (spec.get("nodeSelector") or {}).items():
-        if labels.get(key) != value:
-            return False
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    if required is None:
-        return True
-    fields = {"metadata.name": name}
-    return any(
-        (term.get("matchExpressions") or term.get("matchFields"))
-        and all(_expression_matches(one, labels) for one in term.get("matchExpressions") or ())
-        and all(_expression_matches(one, fields) for one in term.get("matchFields") or ())
-        for term in required.get("nodeSelectorTerms") or ()
-    )
-
-
-def _expression_matches(expression: Object, labels: Mapping[str, str]) -> bool:
-    value, values = labels.get(expression.get("key") or ""), expression.get("values") or []
-    match expression.get("operator"):
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt" as operator:
-            try:
-                left, right = int(value or ""), int(values[0])
-            except (ValueError, IndexError):
-                return False
-            return left > right if operator == "Gt" else left < right
-    return False
-
-
-def is_tolerated(taint: Object, tolerations: list[Object] | tuple[Object, ...]) -> bool:
-    """Whether one of the tolerations matches a taint."""
-    return any(tolerates(one, taint) for one in tolerations)
-
-
-def tolerates(toleration: Object, taint: Object) -> bool:
-    """Whether a toleration matches a taint."""
-    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
-        return False
-    if toleration.get("key") and toleration["key"] != taint.get("key"):
-        return False
-    if (toleration.get("operator") or "Equal") == "Exists":
-        return True
-    return bool(toleration.get("key")) and (toleration.get("value") or "") == (taint.get("value") or "")
+    return pod_amounts(Pod(spec=from_plain(spec, PodSpec)))
