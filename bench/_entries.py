@@ -6,7 +6,7 @@ from typing import Self
 
 from kubewright.api import CustomResource, Spec, resource
 from kubewright.apiserver import Resource
-from kubewright.apiserver.typed import resource_of
+from kubewright.apiserver.resources.typed import resource_of
 
 GROUP = "bench.example.com"
 

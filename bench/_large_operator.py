@@ -29,7 +29,7 @@ from kubewright.client.kind_types import AnyKind, metadata_of
 from kubewright.client.listwatch.raw import RawWatch
 from kubewright.controller import Controller, ControllerBuilder, Request
 from kubewright.manager import Context, Operator
-from kubewright.manager.operator_runtime import prepare
+from kubewright.manager.operators.operator_runtime import prepare
 
 CALIBRATION_OBJECTS = 10_000
 Runner = Callable[[asyncio.Event], Coroutine[Any, Any, None]]

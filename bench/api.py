@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable
 
 from bench import Benchmark
 from bench.builtins import PLAIN
-from kubewright.api.codec import ObjectHeader, RawList, decode, encode
-from kubewright.api.field_selectors import parse_field_selector
-from kubewright.api.jsonpath import JSONPath
-from kubewright.api.label_selectors import parse_selector
-from kubewright.api.quantity import Quantity
+from kubewright.api.encoding.codec import ObjectHeader, RawList, decode, encode
+from kubewright.api.selectors.field_selectors import parse_field_selector
+from kubewright.api.selectors.jsonpath import JSONPath
+from kubewright.api.selectors.label_selectors import parse_selector
 from kubewright.api.unstructured import Unstructured
+from kubewright.api.values.quantity import Quantity
 
 MANY = 10_000
 

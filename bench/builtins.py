@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 from bench import Benchmark
-from kubewright.api import builtin_resources
 from kubewright.api.apps.v1 import Deployment, DeploymentList
-from kubewright.api.codec import decode, encode, from_plain, to_plain
+from kubewright.api.builtin import resources as builtin_resources
+from kubewright.api.encoding.codec import decode, encode, from_plain, to_plain
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.apiserver.encoding.protobuf import ProtobufCodec
 from kubewright.schema.structural import Node
@@ -152,8 +152,8 @@ def benchmarks() -> list[Benchmark]:
             self_timed=True,
         ),
         Benchmark(
-            name="import kubewright.api.builtin_resources and parse its table",
-            run=lambda: _import_cost("kubewright.api.builtin_resources as b; b.resources()"),
+            name="import kubewright.api.builtin.resources and parse its table",
+            run=lambda: _import_cost("kubewright.api.builtin.resources as b; b.resources()"),
             self_timed=True,
         ),
     ]

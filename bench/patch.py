@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kubewright.api.builtin_schemas import schema_for
+from kubewright.api.builtin.schemas import schema_for
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.patch import (
     FieldManager,

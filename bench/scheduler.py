@@ -26,7 +26,7 @@ from kubewright.api.core.v1 import (
     TopologySpreadConstraint,
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference
-from kubewright.api.quantity import Quantity
+from kubewright.api.values.quantity import Quantity
 from kubewright.workloads.scheduler import SchedulerCore, StaticLister
 
 REPLICA_SETS = 50

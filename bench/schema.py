@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from bench import Benchmark
-from kubewright.api.builtin_schemas import schema_for
+from kubewright.api.builtin.schemas import schema_for
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.schema import Node, SchemaVersion, compile_all
 

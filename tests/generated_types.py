@@ -26,8 +26,8 @@ from kubewright.api.markers import (
     Schemaless,
 )
 from kubewright.api.objects import Struct, copy_value
-from kubewright.api.quantity import Quantity
-from kubewright.api.times import Duration, Time
+from kubewright.api.values.quantity import Quantity
+from kubewright.api.values.times import Duration, Time
 
 
 class Made(NamedTuple):

@@ -64,7 +64,7 @@ def test_imports_are_declared_and_declarations_are_imported() -> None:
 def test_what_is_optional_is_imported_in_few_places() -> None:
     """Elsewhere a missing extra would break those who do not want it."""
     imported = _imported()
-    assert imported["aetcd"] == {"src/kubewright/storage/etcd_connection.py"}
+    assert imported["aetcd"] == {"src/kubewright/storage/etcd/connection.py"}
     assert imported["grpc"] - imported["aetcd"] == {
         "src/kubewright/apiserver/tracing/otlp.py",
         "src/kubewright/node/rpc.py",

@@ -346,8 +346,8 @@ def module_text(home: Home, names: list[str], definitions: dict[str, Schema], gr
         ("kubewright.api.gvk", {"GroupVersionKind"}),
         ("kubewright.api.meta", {"MetaObject", "ObjectList"}),
         ("kubewright.api.objects", {"Struct", "field"}),
-        ("kubewright.api.quantity", {"Quantity"}),
-        ("kubewright.api.times", {"Duration", "MicroTime", "Time"}),
+        ("kubewright.api.values.quantity", {"Quantity"}),
+        ("kubewright.api.values.times", {"Duration", "MicroTime", "Time"}),
     ):
         imports.setdefault(source, set()).update(candidates & words)
     imports["kubewright.api.meta"] &= words

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
-from kubewright.cli.up_options import ProcessOptions, UpOptions
+from kubewright.cli.clusters.up_options import ProcessOptions, UpOptions
 from kubewright.controlplane.options import EmbeddingOptions, ShutdownOptions
 from kubewright.options.model import Option, concerns, options_of
 

@@ -16,8 +16,8 @@ from kubewright.api.core.v1 import Container, Pod, PodSpec
 from kubewright.api.errors import AlreadyExists, NotFound
 from kubewright.api.markers import MinLen
 from kubewright.api.owners import is_controlled_by
-from kubewright.api.times import Time
-from kubewright.api.times import now as utc_now
+from kubewright.api.values.times import Time
+from kubewright.api.values.times import now as utc_now
 
 
 class Phase(StrEnum):

@@ -28,7 +28,7 @@ from kubewright import (
 )
 from kubewright.api.apps.v1 import Deployment
 from kubewright.api.core.v1 import ResourceRequirements
-from kubewright.api.declarations import Rbac
+from kubewright.api.declaring.declarations import Rbac
 from kubewright.api.errors import NotFound
 from kubewright.api.markers import ListMap, MinLen
 from kubewright.api.objects import Struct, field

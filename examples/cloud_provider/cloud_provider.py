@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 
 from kubewright.api.core.v1 import LoadBalancerIngress, LoadBalancerStatus, Node, NodeAddress, Service
 from kubewright.client import Client
-from kubewright.manager import logs
+from kubewright.manager.observability import logs
 from kubewright.workloads.cloud import (
     CloudControllerManager,
     CloudProvider,

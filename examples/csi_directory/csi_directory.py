@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from kubewright.client import Client
-from kubewright.manager import logs
+from kubewright.manager.observability import logs
 from kubewright.node import FailedPrecondition, OutOfRange, VolumeExists, VolumeNotFound
 from kubewright.node.csi import (
     CapacityRange,

@@ -11,7 +11,7 @@ import os
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 
-from kubewright.manager import logs
+from kubewright.manager.observability import logs
 from kubewright.node import Allocation, Device, DevicePlugin, DeviceSpec, Mount
 
 POLL_SECONDS = 5.0

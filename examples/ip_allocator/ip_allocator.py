@@ -32,7 +32,7 @@ from kubewright import (
     resource,
 )
 from kubewright.api.errors import AlreadyExists, NotFound, invalid
-from kubewright.api.times import now
+from kubewright.api.values.times import now
 from kubewright.apiserver import SYSTEM, APIServer, Operation, ResourceStore, Strategy, User
 from kubewright.apiserver.in_process import InProcessTransport
 from kubewright.extension import ObjectReader

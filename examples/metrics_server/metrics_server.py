@@ -16,11 +16,11 @@ from typing import Any
 
 from kubewright import APIServerApp, Column, resource
 from kubewright.api.core.v1 import Node, Pod
-from kubewright.api.declarations import Rbac
+from kubewright.api.declaring.declarations import Rbac
 from kubewright.api.meta import MetaObject, ObjectMeta
 from kubewright.api.objects import Struct
-from kubewright.api.quantity import Quantity
-from kubewright.api.times import Duration, now
+from kubewright.api.values.quantity import Quantity
+from kubewright.api.values.times import Duration, now
 from kubewright.client import Client, metadata_of
 from kubewright.extension import Rest
 

@@ -37,7 +37,7 @@ from kubewright.api.core.v1 import (
 )
 from kubewright.api.markers import Ge, Int32, Le
 from kubewright.api.meta import LabelSelector
-from kubewright.api.quantity import Quantity
+from kubewright.api.values.quantity import Quantity
 from kubewright.composition import CompositionStatus, Graph
 
 PASSWORD = "PASSWORD"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from kubewright.api.declarations import Column, Rbac, declares, resource
+from kubewright.api.declaring.declarations import Column, Rbac, declares, resource
 from kubewright.api.markers import Immutable, MinLen
 from kubewright.api.meta import CustomResource
 from kubewright.api.objects import Spec, Status
-from kubewright.api.times import Time
+from kubewright.api.values.times import Time
 
 
 class Phase(StrEnum):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from kubewright.api.declarations import Column, resource
+from kubewright.api.declaring.declarations import Column, resource
 from kubewright.api.markers import Cel, Ge, Int32, ListMap, MaxItems, MinLen, mark
 from kubewright.api.meta import Condition, CustomResource, LabelSelector
 from kubewright.api.objects import Spec, Status, Struct, field
-from kubewright.api.quantity import Quantity
-from kubewright.api.times import Duration, Time
+from kubewright.api.values.quantity import Quantity
+from kubewright.api.values.times import Duration, Time
 
 
 class UpdateMode(StrEnum):

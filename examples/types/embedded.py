@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from kubewright.api.core.v1 import Container, PodTemplateSpec, Toleration
-from kubewright.api.declarations import resource
+from kubewright.api.declaring.declarations import resource
 from kubewright.api.markers import (
     EmbeddedResource,
     ListMap,

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from kubewright.api.declarations import (
+from kubewright.api.declaring.declarations import (
     Column,
     MatchCondition,
     Rbac,
@@ -61,8 +61,8 @@ from kubewright.api.markers import (
 )
 from kubewright.api.meta import CustomResource, LabelSelector, LabelSelectorRequirement, ObjectMeta
 from kubewright.api.objects import Spec, Status, Struct, field
-from kubewright.api.quantity import Quantity
-from kubewright.api.times import Duration, MicroTime, Time
+from kubewright.api.values.quantity import Quantity
+from kubewright.api.values.times import Duration, MicroTime, Time
 
 
 class Colour(StrEnum):

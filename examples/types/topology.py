@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from kubewright.api.declarations import resource
+from kubewright.api.declaring.declarations import resource
 from kubewright.api.markers import (
     Atomic,
     Int32,

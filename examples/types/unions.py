@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Annotated, Literal
 
-from kubewright.api.declarations import resource
+from kubewright.api.declaring.declarations import resource
 from kubewright.api.markers import AtLeastOneOf, AtMostOneOf, ExactlyOneOf, Nullable, Pattern, mark
 from kubewright.api.meta import CustomResource
 from kubewright.api.objects import Spec, Struct

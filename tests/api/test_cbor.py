@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.api.cbor import MAX_DEPTH, SELF_DESCRIBED, CBORDecodeError, SequenceDecoder, decode, encode
+from kubewright.api.encoding.cbor import (
+    MAX_DEPTH,
+    SELF_DESCRIBED,
+    CBORDecodeError,
+    SequenceDecoder,
+    decode,
+    encode,
+)
 
 PREFERRED: list[tuple[str, Any]] = [
     ("00", 0),

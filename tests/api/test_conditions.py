@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 
 from kubewright.api.apps.v1 import DeploymentCondition, DeploymentStatus
-from kubewright.api.codec import decode, encode
 from kubewright.api.conditions import (
     get_condition,
     has_condition,
@@ -12,6 +11,7 @@ from kubewright.api.conditions import (
     remove_condition,
     set_condition,
 )
+from kubewright.api.encoding.codec import decode, encode
 from kubewright.api.meta import Condition
 from kubewright.api.objects import Status
 

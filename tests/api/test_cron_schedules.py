@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kubewright.api.cron_schedules import ScheduleError, parse_schedule
+from kubewright.api.values.cron_schedules import ScheduleError, parse_schedule
 
 
 def at(text: str) -> datetime:

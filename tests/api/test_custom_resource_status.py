@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.api import CustomResource, Spec, Status, codec, resource
+from kubewright.api import CustomResource, Spec, Status, resource
+from kubewright.api.encoding import codec
 
 
 class CupSpec(Spec):

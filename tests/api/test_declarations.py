@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.api.declarations import (
+from kubewright.api.declaring.declarations import (
     Rbac,
     declarations_on,
     declares,

@@ -9,8 +9,8 @@ from kubewright.api import CustomResource, Spec, errors, resource
 from kubewright.api.core.v1 import Pod
 from kubewright.api.errors import APIError
 from kubewright.api.field_errors import FieldError
-from kubewright.api.go_format import marshal_json, quote
 from kubewright.api.gvk import GroupKind, GroupResource
+from kubewright.api.values.go_format import marshal_json, quote
 
 PODS = GroupResource("", "pods")
 PIZZAS = GroupResource("restaurant.example.com", "pizzas")

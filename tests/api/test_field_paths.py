@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.api.field_paths import NestedTypeError, SimplePath, nested_delete, nested_get, nested_set
-from kubewright.api.jsonpath import JSONPathError
+from kubewright.api.selectors.field_paths import (
+    NestedTypeError,
+    SimplePath,
+    nested_delete,
+    nested_get,
+    nested_set,
+)
+from kubewright.api.selectors.jsonpath import JSONPathError
 
 
 def test_parse_get_set_delete() -> None:

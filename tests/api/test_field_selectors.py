@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.api.field_selectors import (
+from kubewright.api.selectors.field_selectors import (
     EVERY_FIELD,
     FieldSelector,
     FieldTerm,
     field_selector,
     parse_field_selector,
 )
-from kubewright.api.label_selectors import SelectorError
+from kubewright.api.selectors.label_selectors import SelectorError
 
 
 def test_matches() -> None:

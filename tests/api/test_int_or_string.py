@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.api.int_or_string import is_percentage, parse_int_or_string, scaled_value
 from kubewright.api.objects import Struct
-from kubewright.api.raw_object import RawObject, RawObjectMarker
+from kubewright.api.values.int_or_string import is_percentage, parse_int_or_string, scaled_value
+from kubewright.api.values.raw_object import RawObject, RawObjectMarker
 
 
 def test_scaling() -> None:

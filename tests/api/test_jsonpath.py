@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.api.jsonpath import MAX_LENGTH, JSONPath, JSONPathError
 from kubewright.api.meta import MetaObject, ObjectMeta
+from kubewright.api.selectors.jsonpath import MAX_LENGTH, JSONPath, JSONPathError
 from kubewright.api.unstructured import Unstructured
 
 POD = {

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.api.label_selectors import (
+from kubewright.api.meta import LabelSelector, LabelSelectorRequirement
+from kubewright.api.selectors.label_selectors import (
     EVERYTHING,
     NOTHING,
     Requirement,
@@ -17,7 +18,6 @@ from kubewright.api.label_selectors import (
     selector_of,
     to_label_selector,
 )
-from kubewright.api.meta import LabelSelector, LabelSelectorRequirement
 
 MATCHES = [
     ("", {}, True),

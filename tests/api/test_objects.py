@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.api.apps.v1 import Deployment, DeploymentSpec
-from kubewright.api.codec import (
+from kubewright.api.encoding.codec import (
     DecodeError,
     ObjectHeader,
     RawList,

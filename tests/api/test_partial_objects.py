@@ -3,12 +3,12 @@
 import pytest
 
 from kubewright.api.apps.v1 import Deployment, DeploymentSpec
-from kubewright.api.codec import encode, loads
 from kubewright.api.core.v1 import Container, PodSpec, PodTemplateSpec
+from kubewright.api.encoding.codec import encode, loads
 from kubewright.api.meta import CustomResource, ObjectMeta
 from kubewright.api.objects import Spec, Status
 from kubewright.api.partial_objects import PartialError, partial
-from kubewright.api.quantity import Quantity
+from kubewright.api.values.quantity import Quantity
 
 
 class AppSpec(Spec):

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubewright.api.codec import decode, encode
+from kubewright.api.encoding.codec import decode, encode
 from kubewright.api.objects import Struct
-from kubewright.api.quantity import Quantity, QuantityError
+from kubewright.api.values.quantity import Quantity, QuantityError
 
 CANONICAL = {
     "0": "0", "0.0": "0", "-0": "0", "1": "1", "1000": "1k", "1500": "1500", "0.5": "500m",

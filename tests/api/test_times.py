@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.api.codec import decode, encode
+from kubewright.api.encoding.codec import decode, encode
 from kubewright.api.objects import Struct
-from kubewright.api.times import (
+from kubewright.api.values.times import (
     Duration,
     MicroTime,
     Time,

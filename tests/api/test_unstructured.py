@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kubewright.api.codec import decode, encode
+from kubewright.api.encoding.codec import decode, encode
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import ManagedFieldsEntry
 from kubewright.api.objects import Struct, base_of

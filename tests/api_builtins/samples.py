@@ -10,8 +10,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from kubewright.api.meta import ObjectList
 from kubewright.api.objects import Object, Struct
-from kubewright.api.quantity import Quantity
-from kubewright.api.times import Duration, TimePrecision
+from kubewright.api.values.quantity import Quantity
+from kubewright.api.values.times import Duration, TimePrecision
 
 _START = datetime(2020, 1, 1, tzinfo=UTC)
 _QUANTITIES = ("1", "500m", "2Gi", "1536Mi", "10k", "3e3", "-5", "1n")

@@ -6,9 +6,9 @@ from importlib.resources import files
 
 import pytest
 
-from kubewright.api.builtin_descriptions import _group_of, _types, describe
-from kubewright.api.builtin_openapi import published
-from kubewright.api.builtin_schemas import definitions
+from kubewright.api.builtin.descriptions import _group_of, _types, describe
+from kubewright.api.builtin.openapi import published
+from kubewright.api.builtin.schemas import definitions
 
 GROUPS = sorted(
     path.name.removesuffix(".txt") for path in (files("kubewright.api") / "descriptions").iterdir()

@@ -4,8 +4,8 @@ from importlib import import_module
 
 import pytest
 
-from kubewright.api import builtin_resources
-from kubewright.api.builtin_schemas import definition_name, module_of, wire_messages
+from kubewright.api.builtin import resources as builtin_resources
+from kubewright.api.builtin.schemas import definition_name, module_of, wire_messages
 from kubewright.api.gvk import GroupVersion, GroupVersionKind, GroupVersionResource
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")

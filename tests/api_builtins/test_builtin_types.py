@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import hints, struct_value
 
-from kubewright.api import builtin_openapi, builtin_resources
-from kubewright.api.builtin_schemas import definitions, module_of
-from kubewright.api.codec import decode, encode, from_plain, to_plain
+from kubewright.api.builtin import openapi as builtin_openapi
+from kubewright.api.builtin import resources as builtin_resources
+from kubewright.api.builtin.schemas import definitions, module_of
+from kubewright.api.encoding.codec import decode, encode, from_plain, to_plain
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.objects import Object, Struct
 from kubewright.apiserver.encoding.protobuf import ProtobufCodec

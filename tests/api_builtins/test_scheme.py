@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from kubewright.api.apps.v1 import Deployment, DeploymentList
-from kubewright.api.declarations import resource
+from kubewright.api.declaring.declarations import resource
 from kubewright.api.gvk import GroupKind, GroupVersionKind
 from kubewright.api.meta import (
     APIStatus,

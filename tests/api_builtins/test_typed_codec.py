@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.api import builtin_resources
+from kubewright.api.builtin import resources as builtin_resources
+from kubewright.api.builtin.typed_codec import TypedDecodeError
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.rfc3339 import TimeError, parse_layout
-from kubewright.api.times import format_micro_time, format_time
-from kubewright.api.typed_codec import TypedDecodeError
+from kubewright.api.values.rfc3339 import TimeError, parse_layout
+from kubewright.api.values.times import format_micro_time, format_time
 
 APPS = GroupVersionKind("apps", "v1", "Deployment")
 LAYOUT = "2006-01-02T15:04:05Z07:00"

@@ -9,15 +9,15 @@ from typing import Annotated, Literal
 import pytest
 
 from kubewright import CustomResource, Spec, Status, resource
-from kubewright.api.codec import from_plain, to_plain
 from kubewright.api.core.v1 import Container
+from kubewright.api.encoding.codec import from_plain, to_plain
 from kubewright.api.markers import FieldNumber, Int32, Number
 from kubewright.api.meta import ObjectMeta
 from kubewright.api.objects import Struct
-from kubewright.api.quantity import Quantity
-from kubewright.api.times import Duration
+from kubewright.api.values.quantity import Quantity
+from kubewright.api.values.times import Duration
 from kubewright.apiserver.encoding.protobuf import builtin_codec
-from kubewright.apiserver.typed import resource_of
+from kubewright.apiserver.resources.typed import resource_of
 from kubewright.schema.generation.protobuf_messages import ProtobufDeclarationError, message_lines
 
 N = FieldNumber

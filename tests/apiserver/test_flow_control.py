@@ -8,12 +8,12 @@ from contextlib import AsyncExitStack
 import pytest
 
 from kubewright.api.errors import TooManyRequests
-from kubewright.apiserver import flow_control
 from kubewright.apiserver.authentication.user import User
-from kubewright.apiserver.flow_control import EXEMPT, Flow, FlowControl, Occupied, PriorityLevel
 from kubewright.apiserver.http.messages import HTTPRequest
 from kubewright.apiserver.http.request_info import RequestInfo
-from kubewright.apiserver.work_estimate import WorkEstimate
+from kubewright.apiserver.priority import flow_control
+from kubewright.apiserver.priority.flow_control import EXEMPT, Flow, FlowControl, Occupied, PriorityLevel
+from kubewright.apiserver.priority.work_estimate import WorkEstimate
 
 INFO = RequestInfo("get", "/")
 

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from kubewright.apiserver.rest.list import decode_continue, encode_continue
+from kubewright.apiserver.rest.verbs.list import decode_continue, encode_continue
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 PARTIAL = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"

@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kubewright.apiserver import APIServer
 from kubewright.storage import StorageError
 from kubewright.storage.memory import MemoryStorage
-from kubewright.storage.sqlite import SQLiteStorage
+from kubewright.storage.sqlite.storage import SQLiteStorage
 
 
 async def samples(talk) -> dict[tuple[str, tuple[str, ...]], float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from kubewright.apiserver.objects import new_uid
+from kubewright.apiserver.resources.objects import new_uid
 
 
 def test_uids_are_random_version_4_uuids() -> None:

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from kubewright.apiserver import SYSTEM, APIServer, HTTPRequest, Resource, Strategy, Version
-from kubewright.apiserver.conversion import NoConversion
 from kubewright.apiserver.encoding.negotiation import JSON, PROTOBUF, ResponseFormat, encode
 from kubewright.apiserver.encoding.protobuf import builtin_codec, watch_frame
 from kubewright.apiserver.encoding.representation import Representation, StorageCodec, partial_object_metadata
+from kubewright.apiserver.resources.conversion import NoConversion
 from kubewright.storage.contract import KeyValue
 
 HIDDEN = "example.com/hidden"

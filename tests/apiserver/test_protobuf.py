@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubewright.api.wire_messages import Messages, parse_message
+from kubewright.api.builtin.wire_messages import Messages, parse_message
 from kubewright.apiserver.encoding.protobuf import (
     MAGIC,
     MAX_DEPTH,

@@ -23,9 +23,10 @@ from kubewright.apiserver.encoding.yaml_events import EVENTS_PER_SLICE
 from kubewright.apiserver.encoding.yaml_output import yaml_in_slices
 from kubewright.apiserver.http.messages import HTTPRequest
 from kubewright.apiserver.openapi.service import encode_in_slices
-from kubewright.apiserver.rest import patch, scope, store, validation, writer
+from kubewright.apiserver.resources.strategy import Strategy
+from kubewright.apiserver.rest import scope, store, validation, writer
+from kubewright.apiserver.rest.verbs import patch
 from kubewright.apiserver.slices import run_in_slices, run_in_worker
-from kubewright.apiserver.strategy import Strategy
 from kubewright.controlplane import ControlPlane
 from kubewright.storage.memory import MemoryStorage
 

@@ -12,7 +12,7 @@ from kubewright.api.core import v1 as core
 from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, Query
 from kubewright.apiserver.http.request_info import RequestInfo, parse_request_info
-from kubewright.apiserver.work_estimate import ONE_SEAT, ResourceStatistics, WorkEstimate, list_seats
+from kubewright.apiserver.priority.work_estimate import ONE_SEAT, ResourceStatistics, WorkEstimate, list_seats
 from kubewright.controlplane import ControlPlane
 
 USER = User("ada", ("system:authenticated",))

@@ -25,7 +25,7 @@ from kubewright.cache import (
     by_label,
     by_owner,
 )
-from kubewright.cache.store import ObjectKey
+from kubewright.cache.stores.store import ObjectKey
 from kubewright.client import Client, NoKindMatch, metadata_of
 
 CONFIG_MAP = GroupVersionKind("", "v1", "ConfigMap")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.cache.informer import Informer
-from kubewright.cache.store import ObjectChange, ObjectKey
+from kubewright.cache.informers.informer import Informer
+from kubewright.cache.stores.store import ObjectChange, ObjectKey
 
 THING = GroupVersionKind("example.com", "v1", "Thing")
 NAMES = [f"thing-{index}" for index in range(12)]

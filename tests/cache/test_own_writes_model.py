@@ -14,11 +14,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
 
-from kubewright.api.codec import ObjectHeader, decoder
+from kubewright.api.encoding.codec import ObjectHeader, decoder
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.label_selectors import parse_selector
-from kubewright.cache.informer import Informer
-from kubewright.cache.store import ObjectChange, ObjectKey
+from kubewright.api.selectors.label_selectors import parse_selector
+from kubewright.cache.informers.informer import Informer
+from kubewright.cache.stores.store import ObjectChange, ObjectKey
 from kubewright.client.listwatch.raw import RawEvent
 
 THING = GroupVersionKind("example.com", "v1", "Thing")

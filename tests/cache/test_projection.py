@@ -9,12 +9,12 @@ import json
 import pytest
 
 from kubewright import Context, CustomResource, ObjectMeta, Operator, Request, Spec, resource
-from kubewright.api.codec import ObjectHeader, decode
 from kubewright.api.core.v1 import Pod, Secret
+from kubewright.api.encoding.codec import ObjectHeader, decode
 from kubewright.api.objects import Struct
 from kubewright.cache import Cache, CachedClient, KindOptions
-from kubewright.cache.projection import project_to
-from kubewright.manager.installation import install_definitions
+from kubewright.cache.stores.projection import project_to
+from kubewright.manager.operators.installation import install_definitions
 from kubewright.testing import fake_time, run_operator, start_test_server
 
 

@@ -17,7 +17,7 @@ from kubewright.api import ObjectMeta
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.cache import Cache, Informer, KindOptions, MemoryEntry, ObjectChange, ObjectKey, Store
-from kubewright.cache.resync import BATCH, Resync
+from kubewright.cache.informers.resync import BATCH, Resync
 from kubewright.client.kind_types import metadata_of
 from kubewright.testing import fake_time
 from kubewright.testing.server import start_test_server

@@ -23,10 +23,10 @@ from kubewright import Context, CustomResource, ObjectMeta, Operator, Spec, Stat
 from kubewright.api import Unstructured
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.cache import Cache, CachedClient, CacheError, KindOptions, by_field, by_label
-from kubewright.cache import spill as spill_module
-from kubewright.cache.indexes import by_function
-from kubewright.cache.spill import SpilledEntry, SpilledStore, SpillFile, filesystem_of
-from kubewright.cache.store import CacheEntry, MemoryEntry, ObjectKey, Store
+from kubewright.cache.stores import spill as spill_module
+from kubewright.cache.stores.indexes import by_function
+from kubewright.cache.stores.spill import SpilledEntry, SpilledStore, SpillFile, filesystem_of
+from kubewright.cache.stores.store import CacheEntry, MemoryEntry, ObjectKey, Store
 from kubewright.client import merge_patch
 from kubewright.testing import fake_time, run_operator, start_test_server
 

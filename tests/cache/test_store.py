@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.api import ObjectMeta, Unstructured
-from kubewright.api.codec import ObjectHeader, decoder
 from kubewright.api.core.v1 import ConfigMap
-from kubewright.cache.indexes import by_field, by_function, by_label, by_owner
-from kubewright.cache.store import (
+from kubewright.api.encoding.codec import ObjectHeader, decoder
+from kubewright.cache.stores.indexes import by_field, by_function, by_label, by_owner
+from kubewright.cache.stores.store import (
     CacheEntry,
     MemoryEntry,
     ObjectKey,
@@ -112,7 +112,7 @@ def test_strip_managed_fields() -> None:
 
 def test_metadata_only_cache() -> None:
     made = ConfigMap(metadata=ObjectMeta(name="a", labels={"x": "y"}), data={"big": "x" * 100})
-    from kubewright.api.codec import encode
+    from kubewright.api.encoding.codec import encode
 
     reduced = json.loads(metadata_only_bytes(encode(made)))
     assert reduced["metadata"] == {"name": "a", "labels": {"x": "y"}}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kubewright import cel
-from kubewright.cel.frame import ALLOCATION_LIMIT
+from kubewright.cel.compilation.frame import ALLOCATION_LIMIT
 
 LIMIT_BYTES = 200 * 1024 * 1024
 ENV = cel.Env({"x": cel.DYN, "y": cel.DYN})

@@ -20,7 +20,6 @@ from kubewright.cel import (
     bytes_type,
     duration_type,
     int_or_string_type,
-    limits,
     list_type,
     map_type,
     object_type,
@@ -28,6 +27,7 @@ from kubewright.cel import (
     string_type,
     timestamp_type,
 )
+from kubewright.cel.costs import limits
 
 STRING = string_type(limits.MAX_STRING_SIZE)
 BYTES = bytes_type(limits.MAX_STRING_SIZE)

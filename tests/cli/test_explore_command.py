@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kubewright.cli.explore import explore_command
+from kubewright.cli.operators.explore import explore_command
 
 OPERATOR = '''
 from kubewright import Context, CustomResource, ObjectMeta, Operator, Spec, Status, resource

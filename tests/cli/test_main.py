@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import kubewright
 from kubewright.cli import COMMANDS, main
-from kubewright.cli.create import CREATE_COMMANDS
+from kubewright.cli.projects.create import CREATE_COMMANDS
 
 
 def test_help_lists_every_command_and_each_can_be_loaded() -> None:

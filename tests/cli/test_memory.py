@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from kubewright.cli import memory as trimming
+from kubewright.cli.operators import memory as trimming
 
 
 async def test_memory_is_released_only_after_work(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kubewright.manifests import compare_crds
-from kubewright.scaffold.kopf_handlers import KopfResource, read_kopf_module
+from kubewright.scaffold.migration.kopf_handlers import KopfResource, read_kopf_module
 
 from .in_process import kubewright
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from kubewright.cli.session import needs_session, session_process
+from kubewright.cli.operators.session import needs_session, session_process
 from kubewright.client import load_config
 
 SOURCE = str(Path(__file__).parents[2] / "src")

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from kubewright.cli import main
-from kubewright.cli.up import up_command
+from kubewright.cli.clusters.up import up_command
 from kubewright.controlplane import ControlPlane
 from kubewright.storage import SQLiteStorage
 
@@ -149,7 +149,7 @@ def test_a_damaged_store_is_not_started(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_ready_file_is_not_written_through_a_symlink(tmp_path: Path) -> None:
-    from kubewright.cli.up import _write_atomically
+    from kubewright.cli.clusters.up import _write_atomically
 
     victim = tmp_path / "victim"
     victim.write_text("precious")

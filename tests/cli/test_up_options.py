@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from tests.options.samples import sample, samples_beside, value_of, write_files
 
 from kubewright.cli import main
-from kubewright.cli.up import up_command
-from kubewright.cli.up_options import OPTIONS, UpOptions
+from kubewright.cli.clusters.up import up_command
+from kubewright.cli.clusters.up_options import OPTIONS, UpOptions
 from kubewright.envtest.kube_apiserver_flags import IGNORED
 from kubewright.options.model import Option, concerns, options_of
 

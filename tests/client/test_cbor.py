@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from multidict import CIMultiDict
 
-from kubewright.api import cbor, codec
 from kubewright.api.core.v1 import ConfigMap
+from kubewright.api.encoding import cbor, codec
 from kubewright.api.errors import NotFound
 from kubewright.api.meta import ObjectMeta
 from kubewright.client import (

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from kubewright.api import GroupVersionKind, MetaObject, ObjectMeta, Spec, Unstructured, codec
+from kubewright.api import GroupVersionKind, MetaObject, ObjectMeta, Spec, Unstructured
 from kubewright.api.apiextensions.v1 import CustomResourceDefinition
 from kubewright.api.apps.v1 import Deployment
+from kubewright.api.encoding import codec
 from kubewright.client import Client, NoKindMatch, RESTMapper, condition, metadata_of
 
 

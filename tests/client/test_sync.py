@@ -10,7 +10,7 @@ import pytest
 from kubewright.api import CustomResource, NotFound, ObjectMeta, Spec, Status, resource
 from kubewright.apiserver import APIServer
 from kubewright.apiserver.in_process import InProcessTransport
-from kubewright.apiserver.typed import resource_of
+from kubewright.apiserver.resources.typed import resource_of
 from kubewright.client import Client, SyncClient
 from kubewright.client.arguments import ConnectOptions
 from kubewright.client.sync.event_loop_thread import EventLoopThread

@@ -17,10 +17,10 @@ from kubewright.api import (
     Status,
     Struct,
     Unstructured,
-    codec,
     resource,
 )
 from kubewright.api.apiextensions.v1 import CustomResourceDefinition
+from kubewright.api.encoding import codec
 from kubewright.client import Client, condition
 from kubewright.client.patches import base_and_changed, to_dict
 

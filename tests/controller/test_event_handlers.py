@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Iterable
 from typing import Any
 
-from kubewright.cache.store import CacheEntry, MemoryEntry, ObjectChange, ObjectKey
+from kubewright.cache.stores.store import CacheEntry, MemoryEntry, ObjectChange, ObjectKey
 from kubewright.controller import Request, enqueue_mapped
 
 

@@ -5,7 +5,7 @@ import pytest
 from kubewright.api.errors import NotFound
 from kubewright.controller import ControllerBuilder, Finalizers, Result
 from kubewright.manager import Operator
-from kubewright.manager.injection import InjectionError
+from kubewright.manager.operators.injection import InjectionError
 
 NAME = "example.com/database"
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.api.codec import encode
 from kubewright.api.core.v1 import ConfigMap
+from kubewright.api.encoding.codec import encode
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.cache import MemoryEntry, ObjectChange, ObjectKey

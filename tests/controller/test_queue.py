@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from prometheus_client import REGISTRY
 
-from kubewright.controller.queue import LOW_PRIORITY, QueueShutDown, WorkQueue
-from kubewright.controller.queue_metrics import queue_metrics
+from kubewright.controller.queues.queue import LOW_PRIORITY, QueueShutDown, WorkQueue
+from kubewright.controller.queues.queue_metrics import queue_metrics
 from kubewright.testing.time import fake_time
 
 

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kubewright.controller.queue import QueueShutDown, WorkQueue
+from kubewright.controller.queues.queue import QueueShutDown, WorkQueue
 from kubewright.testing.time import FakeTimeLoop
 
 KEYS = st.sampled_from("abcdef")

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.controller.rate_limiters import (
+from kubewright.controller.queues.rate_limiters import (
     BucketRateLimiter,
     ExponentialFailureRateLimiter,
     FastSlowRateLimiter,

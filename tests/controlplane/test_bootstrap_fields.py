@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from kubewright.apiserver.objects import deep_copy
+from kubewright.apiserver.resources.objects import deep_copy
 from kubewright.controlplane import ControlPlane
-from kubewright.controlplane.bootstrap import _field_manager, _sent_by_server
+from kubewright.controlplane.bootstrap.objects import _field_manager, _sent_by_server
 
 CHECKED = ("kube-apiserver", "api-priority-and-fairness-config-producer-v1")
 

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from kubewright import Client, CustomResource, ObjectMeta, Spec, resource
-from kubewright.api import cbor
 from kubewright.api.core.v1 import ConfigMap
+from kubewright.api.encoding import cbor
 from kubewright.client.transport.cbor import CBORTransport
-from kubewright.manager.installation import install_definitions
+from kubewright.manager.operators.installation import install_definitions
 from kubewright.testing import TestServer
 
 pytestmark = pytest.mark.control_plane(controllers=False, server_options={"cbor": True})

@@ -13,7 +13,8 @@ import aiohttp
 import pytest
 
 from kubewright.client import Client
-from kubewright.dashboard import ClusterName, Dashboard, object_index
+from kubewright.dashboard import ClusterName, Dashboard
+from kubewright.dashboard.objects import object_index
 from kubewright.testing.server import TestServer, start_test_server
 
 

@@ -14,7 +14,7 @@ from kubewright.api.core.v1 import Container, Pod, PodSpec
 from kubewright.api.meta import ObjectMeta
 from kubewright.dashboard import Dashboard
 from kubewright.testing.server import TestServer, start_test_server
-from kubewright.workloads.nodes.runtime import ExecOutput
+from kubewright.workloads.nodes.containers.runtime import ExecOutput
 
 from .conftest import Browser, browse
 

@@ -25,8 +25,8 @@ from kubewright.dashboard import (
     TraceStore,
 )
 from kubewright.manager import Manager
-from kubewright.manager.settings import SettingsError
-from kubewright.manager.trace_server import TraceServer
+from kubewright.manager.observability.trace_server import TraceServer
+from kubewright.manager.operators.settings import SettingsError
 from kubewright.testing import run_operator
 from kubewright.testing.server import start_test_server
 

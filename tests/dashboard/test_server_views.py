@@ -10,7 +10,7 @@ from typing import Any
 
 from kubewright.api.unstructured import Unstructured
 from kubewright.client import Client, patches
-from kubewright.dashboard.object_index import ObjectIndex
+from kubewright.dashboard.objects.object_index import ObjectIndex
 
 from .conftest import Browser
 

@@ -13,8 +13,8 @@ import pytest
 from kubewright.envtest.etcd import start
 from kubewright.envtest.etcd_connection import EtcdClientOptions, EtcdUnavailable, open_etcd
 from kubewright.envtest.flags import FlagError
-from kubewright.storage.etcd import EtcdStorage
-from kubewright.storage.sqlite import SQLiteStorage
+from kubewright.storage.etcd.storage import EtcdStorage
+from kubewright.storage.sqlite.storage import SQLiteStorage
 from kubewright.tls.certificates import CertificateAuthority
 
 

@@ -15,7 +15,7 @@ from tests.controlplane.access.test_authentication_config import Issuer, whoami
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.controlplane import ControlPlane
-from kubewright.controlplane.kubelets import kubelet_address
+from kubewright.controlplane.kubelets.kubelets import kubelet_address
 from kubewright.envtest.flags import parse_flags
 from kubewright.envtest.kube_apiserver_flags import ABBREVIATIONS, TYPES
 from kubewright.envtest.settings import translate

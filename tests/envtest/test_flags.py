@@ -12,7 +12,10 @@ import pytest
 
 from kubewright.api.kubernetes_version import supported
 from kubewright.apiserver.audit.flags import FLAGS as AUDIT_FLAGS
-from kubewright.controlplane.feature_gates import EFFECTIVE, default_gates
+from kubewright.controlplane.configuration.feature_gates import (
+    EFFECTIVE,
+    default_gates,
+)
 from kubewright.envtest import etcd_connection, kube_apiserver
 from kubewright.envtest.etcd import Etcd
 from kubewright.envtest.etcd import main as etcd_main
@@ -22,8 +25,8 @@ from kubewright.envtest.flags import FlagError, parse_flags
 from kubewright.envtest.kube_apiserver_flags import ABBREVIATIONS, IGNORED, SATISFIED, SUPPORTED, TYPES
 from kubewright.envtest.settings import ServerSettings, translate
 from kubewright.options.kinds import BOOLEAN, BY_TYPE, SECONDS
-from kubewright.storage.etcd import EtcdStorage
-from kubewright.storage.sqlite import SQLiteStorage
+from kubewright.storage.etcd.storage import EtcdStorage
+from kubewright.storage.sqlite.storage import SQLiteStorage
 
 ETCD = "--etcd-servers=http://127.0.0.1:2379"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.options.samples import samples_beside, value_of, write_files
 
-from kubewright.cli.up import up_command
-from kubewright.cli.up_options import UpOptions
+from kubewright.cli.clusters.up import up_command
+from kubewright.cli.clusters.up_options import UpOptions
 from kubewright.envtest import kube_apiserver
 from kubewright.envtest.flags import parse_flags
 from kubewright.envtest.kube_apiserver_flags import TYPES, ServerOptions

@@ -26,11 +26,11 @@ from kubewright.api.admissionregistration.v1 import (
 )
 from kubewright.api.core.v1 import Event, Namespace, ServiceAccount
 from kubewright.api.errors import APIError
-from kubewright.api.times import now as utc_now
+from kubewright.api.values.times import now as utc_now
 from kubewright.client import Client
 from kubewright.manager import Operator
-from kubewright.manager.installation import install_definitions
 from kubewright.manager.manager import ShutdownTimeout
+from kubewright.manager.operators.installation import install_definitions
 from kubewright.testing.server import server_kinds, start_test_server
 from kubewright.testing.time import FakeTimeLoop
 

@@ -16,7 +16,7 @@ from kubewright.api.apps.v1 import Deployment, DeploymentSpec
 from kubewright.api.conditions import get_condition
 from kubewright.api.core.v1 import Container, PodSpec, PodTemplateSpec
 from kubewright.api.meta import LabelSelector
-from kubewright.api.quantity import Quantity
+from kubewright.api.values.quantity import Quantity
 from kubewright.client import condition, merge_patch
 
 USED = {"cpu": Quantity("200m"), "memory": Quantity("100Mi")}

@@ -11,7 +11,7 @@ from kubewright.api.batch.v1 import Job, JobSpec
 from kubewright.api.conditions import get_condition
 from kubewright.api.core.v1 import Container, PodSpec, PodTemplateSpec
 from kubewright.api.errors import Invalid, NotFound
-from kubewright.api.times import format_time
+from kubewright.api.values.times import format_time
 from kubewright.client import merge_patch
 from kubewright.manager import Operator
 

@@ -10,7 +10,7 @@ from kubewright.api import ObjectMeta, set_controller_reference
 from kubewright.api.batch.v1 import Job, JobSpec
 from kubewright.api.conditions import get_condition
 from kubewright.api.core.v1 import Container, Namespace, PodSpec, PodTemplateSpec
-from kubewright.api.times import format_time
+from kubewright.api.values.times import format_time
 from kubewright.client import Client, ConnectionFailed, merge_patch
 from kubewright.manager import Operator
 

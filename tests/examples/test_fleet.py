@@ -7,7 +7,7 @@ from fleet import QuotaPolicy, QuotaPolicySpec, Workspace, WorkspaceSpec
 from kubewright.api import ObjectMeta
 from kubewright.api.core.v1 import Namespace, ResourceQuota, Secret
 from kubewright.api.errors import NotFound
-from kubewright.api.quantity import Quantity
+from kubewright.api.values.quantity import Quantity
 from kubewright.client import exists, field_is, merge_patch
 from kubewright.client.errors import NoKindMatch
 from kubewright.testing.server import start_test_server

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kubewright.cli.explore import explore_command as command
+from kubewright.cli.operators.explore import explore_command as command
 from kubewright.explore import Scenario, Steps, no_duplicate_children, scenario
 from kubewright.explore.faults import Fault
 from kubewright.explore.foreign.activity import usage_of

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kubewright.api.core.v1 import ConfigMap, Secret
-from kubewright.api.declarations import Rbac
+from kubewright.api.declaring.declarations import Rbac
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.client import Client
 from kubewright.client.patches import merge_patch

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from kubewright import APIServerApp, CustomResource, Spec, Status, resource
-from kubewright.api.codec import from_plain, to_plain
-from kubewright.api.declarations import Scale
+from kubewright.api.declaring.declarations import Scale
+from kubewright.api.encoding.codec import from_plain, to_plain
 from kubewright.api.errors import AlreadyExists, Conflict, NotFound
 from kubewright.extension import PageRequest, Rest
 

@@ -10,7 +10,7 @@ import pytest
 from kubewright import APIServerApp, Client, CustomResource, ObjectMeta, Spec, resource
 from kubewright.apiserver.audit import AuditEvent
 from kubewright.extension import serve_app
-from kubewright.manager.settings import SettingsError
+from kubewright.manager.operators.settings import SettingsError
 from kubewright.testing import RunningApp
 
 pytestmark = pytest.mark.control_plane(controllers=False)

@@ -13,7 +13,7 @@ import metrics_server
 from kubewright import Client, ObjectMeta
 from kubewright.api.apiregistration.v1 import APIService
 from kubewright.api.core.v1 import Container, Pod, PodSpec
-from kubewright.api.declarations import Rbac
+from kubewright.api.declaring.declarations import Rbac
 from kubewright.api.errors import MethodNotAllowed, NotFound
 from kubewright.testing import TestServer, run_app, start_test_server
 from metrics_server import GROUP, NodeMetrics, PodMetrics, app

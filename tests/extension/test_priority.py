@@ -10,7 +10,7 @@ from kubewright import APIServerApp, Client, CustomResource, ObjectMeta, Spec, r
 from kubewright.api.errors import TooManyRequests
 from kubewright.apiserver import User
 from kubewright.apiserver.in_process import InProcessTransport
-from kubewright.controlplane.flow_classifier import priority_levels
+from kubewright.controlplane.priority.flow_classifier import priority_levels
 from kubewright.testing import RunningApp
 
 pytestmark = pytest.mark.control_plane(controllers=False)

@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubewright import ObjectMeta
-from kubewright.api.codec import from_plain, to_plain
+from kubewright.api.encoding.codec import from_plain, to_plain
 from kubewright.api.errors import AlreadyExists, Conflict, NotFound
 from kubewright.apiserver.encoding.representation import StorageCodec
-from kubewright.apiserver.typed import resource_of
+from kubewright.apiserver.resources.typed import resource_of
 from kubewright.extension import PageRequest, Rest
-from kubewright.extension.backend_storage import BackendStorage
-from kubewright.extension.testing import RestLaws
-from kubewright.extension.testing import _Delayed as Delayed
+from kubewright.extension.rest.backend_storage import BackendStorage
+from kubewright.extension.rest.testing import RestLaws
+from kubewright.extension.rest.testing import _Delayed as Delayed
 from kubewright.storage.contract import KeyExists, RevisionMismatch
 from kubewright.storage.memory import MemoryStorage
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 import pytest
 
 from kubewright import APIServerApp, Client, CustomResource, ObjectMeta, Spec, resource
-from kubewright.api.codec import from_plain
+from kubewright.api.encoding.codec import from_plain
 from kubewright.api.errors import APIError, Conflict, Invalid, MethodNotAllowed, NotFound
 from kubewright.apiserver import Operation, Strategy
 from kubewright.client import merge_patch

@@ -13,7 +13,7 @@ from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.apiserver.http.messages import HTTPRequest
 from kubewright.client.rest.retry_policy import RetryPolicy
 from kubewright.extension import serve_app
-from kubewright.extension.runtime import run_app
+from kubewright.extension.serving.runtime import run_app
 
 
 class NoteSpec(Spec):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kubewright import Client, ObjectMeta
-from kubewright.api import cbor, codec
+from kubewright.api.encoding import cbor, codec
 from kubewright.api.errors import Forbidden, Invalid
 from kubewright.apiserver.encoding.protobuf import builtin_codec
 from kubewright.testing import TestServer, run_app

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kubewright.api.field_paths import SimplePath
-from kubewright.api.field_selectors import parse_field_selector
-from kubewright.api.jsonpath import JSONPath, JSONPathError
-from kubewright.api.label_selectors import SelectorError, parse_selector
-from kubewright.api.quantity import Quantity, QuantityError
-from kubewright.api.times import Duration, parse_time
+from kubewright.api.selectors.field_paths import SimplePath
+from kubewright.api.selectors.field_selectors import parse_field_selector
+from kubewright.api.selectors.jsonpath import JSONPath, JSONPathError
+from kubewright.api.selectors.label_selectors import SelectorError, parse_selector
+from kubewright.api.values.quantity import Quantity, QuantityError
+from kubewright.api.values.times import Duration, parse_time
 
 SECONDS = float(os.environ.get("KUBEWRIGHT_FUZZ_SECONDS", "0"))
 DATA = {"a": [{"b": 1, "c": "x"}, {"b": 2.5}, None, "text"], "b": {"a.b": True, "c": []}}

@@ -19,7 +19,7 @@ from pathlib import Path
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.client import APIRequest, APIResponse, CallNext, Client, ResponseStream, patches
 from kubewright.manager import Cluster, LeaderElector, Manager
-from kubewright.manager.leader_election import boot_clock
+from kubewright.manager.elections.leader_election import boot_clock
 
 LEASE_DURATION = 300.0
 

@@ -17,9 +17,9 @@ from kubewright.api.core.v1 import Namespace, Secret
 from kubewright.client import Client, merge_patch
 from kubewright.client.config.cluster_config import ClusterConfig
 from kubewright.manager import ClusterAPI, ClusterProvider, KubeconfigFiles, KubeconfigSecrets, Operator
-from kubewright.manager.cluster_providers import KUBECONFIG_LABEL, ClusterSet
-from kubewright.manager.installation import install_definitions
-from kubewright.manager.rbac import rules_of
+from kubewright.manager.fleets.cluster_providers import KUBECONFIG_LABEL, ClusterSet
+from kubewright.manager.operators.installation import install_definitions
+from kubewright.manager.operators.rbac import rules_of
 
 
 def kubeconfig(server: str, **user: Any) -> str:

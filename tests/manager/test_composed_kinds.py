@@ -12,14 +12,14 @@ from kubewright import Client, CustomResource, Operator, resource
 from kubewright.api import ObjectMeta, RawObject
 from kubewright.api.conditions import get_condition
 from kubewright.api.core.v1 import ConfigMap, Event, Namespace, Secret, Service, ServicePort, ServiceSpec
-from kubewright.api.declarations import Rbac
+from kubewright.api.declaring.declarations import Rbac
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.rbac.v1 import ClusterRole
 from kubewright.client import condition, exists, field_is, is_deleted, merge_patch
 from kubewright.client.applyset_inventory import KINDS_ANNOTATION, NAMESPACES_ANNOTATION, PART_OF_LABEL
 from kubewright.composition import CompositionStatus, Graph, GraphError, NotReady
 from kubewright.composition.graph_sets import AFTER_ANNOTATION, NODE_LABEL
-from kubewright.manager.injection import InjectionError
+from kubewright.manager.operators.injection import InjectionError
 from kubewright.testing.operators import run_operator
 from kubewright.testing.permissions import PermissionRecorder
 

@@ -15,7 +15,7 @@ from kubewright.api.core.v1 import ConfigMap
 from kubewright.client import Client
 from kubewright.controller import ControllerBuilder, Request
 from kubewright.manager import Cluster, EventRecorder, Manager
-from kubewright.manager.console import ConsoleView
+from kubewright.manager.observability.console import ConsoleView
 
 
 async def test_view_shows_queues_errors_and_last_events(

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from kubewright.api import ObjectMeta
-from kubewright.api.builtin_resources import BuiltinResource
+from kubewright.api.builtin.resources import BuiltinResource
 from kubewright.api.coordination.v1 import Lease, LeaseSpec
 from kubewright.api.coordination.v1beta1 import LeaseCandidate
 from kubewright.api.errors import from_response
-from kubewright.api.times import now_micro
-from kubewright.cli.run import _configure, run_command
+from kubewright.api.values.times import now_micro
+from kubewright.cli.operators.run import _configure, run_command
 from kubewright.client import Client
 from kubewright.client.rest.request import APIRequest, CallNext
 from kubewright.controlplane.kinds.coordination.lease import LeaseStrategy

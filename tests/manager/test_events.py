@@ -13,7 +13,7 @@ import pytest
 from kubewright.api import ObjectMeta
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.times import format_time, now, now_micro, parse_time
+from kubewright.api.values.times import format_time, now, now_micro, parse_time
 from kubewright.client import Client
 from kubewright.client.errors import ConnectionFailed
 from kubewright.client.rest.request import APIRequest, CallNext

@@ -29,9 +29,9 @@ from kubewright.manager import (
     Manager,
     Operator,
 )
-from kubewright.manager.fleet_runtime import FleetRuntime
-from kubewright.manager.logs import fields_of
-from kubewright.manager.rbac import rules_of
+from kubewright.manager.fleets.fleet_runtime import FleetRuntime
+from kubewright.manager.observability.logs import fields_of
+from kubewright.manager.operators.rbac import rules_of
 from kubewright.testing import run_operator
 from kubewright.testing.server import start_test_server
 

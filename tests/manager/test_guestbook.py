@@ -21,7 +21,7 @@ from kubewright.api.core.v1 import ConfigMap
 from kubewright.api.errors import Invalid
 from kubewright.cli import main
 from kubewright.client import Client
-from kubewright.manager.http import HTTPServer
+from kubewright.manager.observability.http import HTTPServer
 from kubewright.testing.permissions import PermissionRecorder
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "guestbook"

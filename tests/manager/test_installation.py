@@ -24,7 +24,7 @@ from kubewright.apiserver.version_info import VersionInfo
 from kubewright.cli import main
 from kubewright.client import condition
 from kubewright.manager import InjectionError
-from kubewright.manager.installation import InstallationError, install_definitions
+from kubewright.manager.operators.installation import InstallationError, install_definitions
 from kubewright.manifests import crd
 from kubewright.testing import run_operator
 from kubewright.testing.server import TestServer, start_test_server

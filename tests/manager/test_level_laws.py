@@ -28,7 +28,7 @@ from kubewright.api.owners import controller_of
 from kubewright.client import Client, ClusterConfig, ConnectionFailed, is_deleted, patches
 from kubewright.controller import generation_changed
 from kubewright.manager import Context, Manager, Operator
-from kubewright.manager.operator_runtime import prepare
+from kubewright.manager.operators.operator_runtime import prepare
 from kubewright.testing.server import start_test_server
 from kubewright.testing.time import fake_time
 

@@ -8,7 +8,7 @@ import logging
 
 import pytest
 
-from kubewright.manager.log_handler import LazyLogHandler, log_to_stderr
+from kubewright.manager.observability.log_handler import LazyLogHandler, log_to_stderr
 
 
 @pytest.mark.parametrize("is_json", [False, True])

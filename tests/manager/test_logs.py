@@ -8,7 +8,8 @@ import logging
 
 from kubewright.controller import Request
 from kubewright.controller.controller import ReconcileInfo, current_reconcile
-from kubewright.manager import ObjectLogger, logs
+from kubewright.manager import ObjectLogger
+from kubewright.manager.observability import logs
 
 
 def lines(style: str, *, level: str = "INFO") -> io.StringIO:

@@ -18,7 +18,7 @@ from kubewright.client import Client
 from kubewright.client.rest.metrics import ClientMetrics
 from kubewright.controller import ControllerBuilder, Request
 from kubewright.manager import Cluster, LeaderElector, Manager, Operator
-from kubewright.manager.http import HTTPServer, MetricsAuthorizer, metrics_server
+from kubewright.manager.observability.http import HTTPServer, MetricsAuthorizer, metrics_server
 from kubewright.testing import run_operator
 from kubewright.testing.server import TestServer
 from kubewright.tls.certificates import CertificateAuthority

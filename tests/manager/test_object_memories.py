@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kubewright import Context, CustomResource, ObjectMeta, Operator, Request, Spec, SyncContext, resource
-from kubewright.manager.object_memories import ObjectMemories
+from kubewright.manager.contexts.object_memories import ObjectMemories
 from kubewright.testing import fake_time, run_operator, start_test_server
 
 

@@ -20,12 +20,12 @@ from kubewright.api import (
     resource,
 )
 from kubewright.api.core.v1 import ConfigMap, Pod
-from kubewright.api.declarations import Rbac, Webhook
+from kubewright.api.declaring.declarations import Rbac, Webhook
 from kubewright.client import Client
 from kubewright.controller import Request, Result
 from kubewright.controller.daemons import StopEvent
 from kubewright.manager import Context, EventRecorder, InjectionError, Manager, Operator
-from kubewright.manager.installation import install_definitions
+from kubewright.manager.operators.installation import install_definitions
 from kubewright.testing.permissions import PermissionRecorder
 
 
@@ -563,7 +563,7 @@ async def test_operator_requests_match_declared_permissions(operator, client, ev
 
 
 def test_webhook_address_in_development_and_in_a_cluster(operator, client) -> None:
-    from kubewright.manager.operator_webhooks import build_webhook_server
+    from kubewright.manager.operators.operator_webhooks import build_webhook_server
 
     operator.default(Box)(lambda thing: None)
     operator.settings.webhook_certificates = "/certs"

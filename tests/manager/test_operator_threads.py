@@ -10,7 +10,7 @@ from kubewright.api import CustomResource, ObjectMeta, Spec, resource
 from kubewright.client import Client
 from kubewright.controller.daemons import StopEvent
 from kubewright.manager import Context, Operator
-from kubewright.manager.installation import install_definitions
+from kubewright.manager.operators.installation import install_definitions
 
 
 class LampSpec(Spec):

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from kubewright.manager import Probes
-from kubewright.manager.http import probe_server
+from kubewright.manager.observability.http import probe_server
 
 
 async def get(url: str) -> tuple[int, str]:

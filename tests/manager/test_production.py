@@ -14,12 +14,12 @@ from click.testing import CliRunner
 from kubewright.api import CustomResource, ObjectMeta, Spec, Status, Unstructured, resource
 from kubewright.api.coordination.v1 import Lease
 from kubewright.api.core.v1 import ConfigMap, Event, Namespace, Secret
-from kubewright.api.declarations import Rbac, WebhookConfiguration
+from kubewright.api.declaring.declarations import Rbac, WebhookConfiguration
 from kubewright.api.rbac.v1 import ClusterRoleBinding, RoleBinding, RoleRef, Subject
 from kubewright.cli import main
 from kubewright.client import Client, exists
 from kubewright.manager import Context, Manager, Operator
-from kubewright.manager.installation import install_definitions
+from kubewright.manager.operators.installation import install_definitions
 from kubewright.manifests import roles, webhook_configurations
 from kubewright.testing import run_operator
 

@@ -13,7 +13,7 @@ from kubewright.api import ObjectMeta, RawObject
 from kubewright.api.apps.v1 import Deployment, DeploymentStatus
 from kubewright.api.conditions import get_condition
 from kubewright.api.core.v1 import ConfigMap, Event, Namespace, Service
-from kubewright.api.declarations import Rbac
+from kubewright.api.declaring.declarations import Rbac
 from kubewright.api.markers import ListMap
 from kubewright.api.rbac.v1 import ClusterRole
 from kubewright.client import condition, exists, field_is, is_deleted, merge_patch

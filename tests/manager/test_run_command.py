@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.cli.run import is_local
+from kubewright.cli.operators.run import is_local
 from kubewright.testing.server import start_test_server
 
 PROGRAM = """

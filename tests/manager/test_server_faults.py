@@ -13,12 +13,12 @@ from tests.waiting import eventually
 
 from kubewright.api import CustomResource, ObjectMeta, Spec, Status, resource
 from kubewright.apiserver.in_process import InProcessTransport
-from kubewright.cache import own_writes as own_writes_module
+from kubewright.cache.informers import own_writes as own_writes_module
 from kubewright.client import APIRequest, APIResponse, CallNext, Client, ResponseStream, merge_patch
 from kubewright.controller.failures import WorkerStopped
 from kubewright.controlplane import ControlPlane
 from kubewright.manager import Context, Operator
-from kubewright.manager.installation import install_definitions
+from kubewright.manager.operators.installation import install_definitions
 from kubewright.testing import run_operator
 
 HUGE = "9000000000000000000"

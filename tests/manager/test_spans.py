@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kubewright import Client, Context, CustomResource, ObjectMeta, Operator, Result, Spec, resource
-from kubewright.api.codec import encode
 from kubewright.api.core.v1 import ConfigMap
+from kubewright.api.encoding.codec import encode
 from kubewright.client import exists, patches
 from kubewright.manager import Manager
 from kubewright.testing import run_operator

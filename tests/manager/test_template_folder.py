@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.manager.template_folder import RenderError, TemplateFolder, merge_values
+from kubewright.manager.expansion.template_folder import RenderError, TemplateFolder, merge_values
 
 OBJECT = {
     "apiVersion": "store.example.com/v1",

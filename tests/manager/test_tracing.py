@@ -16,7 +16,7 @@ from kubewright import Client, Context, CustomResource, ObjectMeta, Operator, Sp
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.client import exists
 from kubewright.client.rest.call_spans import CallPublisher
-from kubewright.manager.settings import SettingsError
+from kubewright.manager.operators.settings import SettingsError
 from kubewright.testing import run_operator
 from kubewright.testing.server import TestServer
 from kubewright.tracing import OpenTelemetrySink

@@ -13,7 +13,7 @@ HEADER = """
 from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
-from kubewright.api.declarations import *
+from kubewright.api.declaring.declarations import *
 from kubewright.api.markers import *
 from kubewright.api.meta import CustomResource
 from kubewright.api.objects import Spec, Struct, field
@@ -273,7 +273,7 @@ HOOKS = [Webhook(Wrong, timeout_seconds=99), Webhook(groups=("a",), name="a")]
     ],
 )
 def test_invalid_declarations_fail_at_import(arguments: dict[str, object], error: type[Exception]) -> None:
-    from kubewright.api.declarations import resource
+    from kubewright.api.declaring.declarations import resource
 
     with pytest.raises(error):
         resource(**arguments)  # type: ignore[arg-type]

@@ -144,7 +144,7 @@ def test_large_definition_warning(examples: Path) -> None:
     (versions,) = project.kinds.values()
     import dataclasses
 
-    from kubewright.api.declarations import resource, resource_info
+    from kubewright.api.declaring.declarations import resource, resource_info
 
     first = versions[0]
     for number in range(3, 9):

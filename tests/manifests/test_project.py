@@ -8,7 +8,7 @@ from kubewright.manifests import Manifests, ProjectError, compare, generate, lef
 from kubewright.manifests.project import module_name
 
 KIND = """
-from kubewright.api.declarations import *
+from kubewright.api.declaring.declarations import *
 from kubewright.api.meta import CustomResource
 from kubewright.api.objects import Spec
 
@@ -34,7 +34,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
 def test_package_with_submodules(package: Path) -> None:
     (package / "controller.py").write_text(
         f"""
-from kubewright.api.declarations import *
+from kubewright.api.declaring.declarations import *
 from {package.name}.kinds import Thing
 import functools
 
@@ -90,7 +90,7 @@ def test_kinds_of_other_packages_are_ignored(package: Path, tmp_path: Path) -> N
         ("from kubewright.api import Ge\nGe('x')", r"broken\.py:2: Ge\('x'\): write a number$"),
         ("from kubewright.api.markers import Gee", "Gee"),
         (
-            "from kubewright.api.declarations import resource\nresource(group='a.b', version='v1', colour=1)",
+            "from kubewright.api import resource\nresource(group='a.b', version='v1', colour=1)",
             ":2: TypeError: @resource: unknown argument 'colour'",
         ),
         ("import sys\nsys.exit(0)", r":2: the module calls sys\.exit\(\) at import"),

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubewright.api.declarations import Rbac
+from kubewright.api.declaring.declarations import Rbac
 from kubewright.manifests import roles
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubewright.api.declarations import Webhook, WebhookConfiguration, resource
+from kubewright.api.declaring.declarations import Webhook, WebhookConfiguration, resource
 from kubewright.api.meta import CustomResource, LabelSelector
 from kubewright.api.objects import Spec
 from kubewright.manifests import DeclarationError, webhook_configurations

@@ -17,8 +17,8 @@ from tests.workloads.nodes.process_cluster import ProcessCluster, linux_only, st
 
 import csi_directory
 from csi_directory import DirectoryDriver
-from kubewright.api.codec import to_plain
 from kubewright.api.core.v1 import Node, PersistentVolume, PersistentVolumeClaim
+from kubewright.api.encoding.codec import to_plain
 from kubewright.api.storage.v1 import CSINode, VolumeAttachment
 from kubewright.client import Client, merge_patch
 from kubewright.client.wait import field_is, is_deleted

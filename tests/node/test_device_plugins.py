@@ -229,7 +229,7 @@ def _run(cluster: SimulatedCluster, pod: str) -> Any:
 
 async def exec_output(cluster: SimulatedCluster, pod: str, *command: str) -> str:
     """Run a command in a simulated container and return its output."""
-    from kubewright.workloads.nodes.runtime import CollectedStreams, ExecRequest
+    from kubewright.workloads.nodes.containers.runtime import CollectedStreams, ExecRequest
 
     streams = CollectedStreams()
     worker = cluster.nodes.pods.matching(pod)[0]

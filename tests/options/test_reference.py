@@ -5,7 +5,7 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
-from kubewright.cli.up_options import OPTIONS
+from kubewright.cli.clusters.up_options import OPTIONS
 
 ROOT = Path(__file__).parents[2]
 

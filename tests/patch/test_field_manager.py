@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.patch.managed_widgets import T0, T1, T2, entry, manager, owners, widget
 
-from kubewright.api.builtin_schemas import schema_for
+from kubewright.api.builtin.schemas import schema_for
 from kubewright.api.errors import APIError, BadRequest
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.patch import ApplyConflict, FieldManager, zero_value

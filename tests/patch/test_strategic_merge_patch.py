@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubewright.api.builtin_schemas import schema_for
+from kubewright.api.builtin.schemas import schema_for
 from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.patch import MalformedPatch, PatchConflict, strategic_merge_diff, strategic_merge_patch

@@ -10,10 +10,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kubewright.api.declarations import is_resource
+from kubewright.api.declaring.declarations import is_resource
 from kubewright.manifests import crd as build_crd
-from kubewright.scaffold.from_crd import generate_types
-from kubewright.scaffold.generated_code import normalized_root
+from kubewright.scaffold.types.from_crd import generate_types
+from kubewright.scaffold.types.generated_code import normalized_root
 
 CRDS = Path(__file__).parent / "crds"
 _numbers = count()

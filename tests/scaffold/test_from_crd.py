@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from kubewright.api import decode, encode, is_resource
-from kubewright.scaffold.from_crd import CRDError, generate_types, read_crds, write_types
-from kubewright.scaffold.python_source import quote
+from kubewright.scaffold.source.python_source import quote
+from kubewright.scaffold.types.from_crd import CRDError, generate_types, read_crds, write_types
 from kubewright.schema.structural import Node
 from kubewright.schema.validation.compiled import Compiled
 from kubewright.schema.validation.values import validate_value

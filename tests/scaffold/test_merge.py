@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.scaffold.merge import has_conflicts, merge, split_lines
+from kubewright.scaffold.source.merge import has_conflicts, merge, split_lines
 
 LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "\n", "    x\n"]), max_size=12).map("".join)
 TEXT = st.builds(lambda text, end: text + end, LINES, st.sampled_from(["", "end without line feed"]))

@@ -3,7 +3,13 @@ from __future__ import annotations
 import pytest
 
 from kubewright.scaffold.errors import ScaffoldError
-from kubewright.scaffold.python_edits import Import, add_import, extend_source, rewrite_imports, sort_imports
+from kubewright.scaffold.source.python_edits import (
+    Import,
+    add_import,
+    extend_source,
+    rewrite_imports,
+    sort_imports,
+)
 
 MODULE = '''\
 """Webhooks."""

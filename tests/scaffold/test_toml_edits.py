@@ -5,7 +5,7 @@ import tomllib
 import pytest
 
 from kubewright.scaffold.errors import ScaffoldError
-from kubewright.scaffold.toml_edits import rename_key, set_key
+from kubewright.scaffold.source.toml_edits import rename_key, set_key
 
 TEXT = """\
 # settings of the team

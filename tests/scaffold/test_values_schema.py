@@ -16,7 +16,7 @@ from kubewright.scaffold import (
     create_api_from_templates,
     init_project,
 )
-from kubewright.scaffold.values_schema import schema_of_values
+from kubewright.scaffold.types.values_schema import schema_of_values
 
 PRESERVE = {"x-kubernetes-preserve-unknown-fields": True}
 INT = {"type": "integer", "format": "int64"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.api.go_format import format_float, marshal_json
+from kubewright.api.values.go_format import format_float, marshal_json
 from kubewright.schema import PathError, PrinterColumns, ScalePaths, SelectableFields, human_duration
 from kubewright.schema.field_errors import GoStruct
 

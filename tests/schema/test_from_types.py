@@ -8,7 +8,6 @@ import pytest
 
 from kubewright.api.apiextensions.v1 import JSONSchemaProps
 from kubewright.api.core.v1 import PodTemplateSpec, ResourceRequirements
-from kubewright.api.int_or_string import IntOrString
 from kubewright.api.markers import (
     AsIntOrString,
     Cel,
@@ -33,9 +32,10 @@ from kubewright.api.markers import (
 )
 from kubewright.api.meta import Condition, CustomResource, LabelSelector, ObjectMeta
 from kubewright.api.objects import Spec, Status, Struct, field
-from kubewright.api.quantity import Quantity
-from kubewright.api.raw_object import RawObject
-from kubewright.api.times import Duration, MicroTime, Time
+from kubewright.api.values.int_or_string import IntOrString
+from kubewright.api.values.quantity import Quantity
+from kubewright.api.values.raw_object import RawObject
+from kubewright.api.values.times import Duration, MicroTime, Time
 from kubewright.schema.generation.descriptions import shorten
 from kubewright.schema.generation.errors import DeclarationError
 from kubewright.schema.generation.from_types import Options, schema_of

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.generated_types import Made, drawn_from, types
 
-from kubewright.api.codec import from_plain, to_plain
+from kubewright.api.encoding.codec import from_plain, to_plain
 from kubewright.schema.defaulting import apply_defaults
 from kubewright.schema.generation.from_types import schema_of
 from kubewright.schema.generation.struct_fields import struct_fields

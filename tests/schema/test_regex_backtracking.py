@@ -6,10 +6,10 @@ import contextlib
 
 import pytest
 
-from kubewright.api.jsonpath import _DECIMAL
-from kubewright.api.label_selectors import parse_selector
-from kubewright.api.quantity import Quantity
-from kubewright.api.times import worded_nanoseconds
+from kubewright.api.selectors.jsonpath import _DECIMAL
+from kubewright.api.selectors.label_selectors import parse_selector
+from kubewright.api.values.quantity import Quantity
+from kubewright.api.values.times import worded_nanoseconds
 from kubewright.cel.library.conversions import _NUMBER
 from kubewright.schema.validation.formats import checker
 

@@ -33,7 +33,7 @@ from kubewright.apiserver.audit.batching import BatchOptions
 from kubewright.apiserver.authentication import AuthenticatorChain
 from kubewright.apiserver.authentication.user import MASTERS
 from kubewright.apiserver.http.server import HTTPServer
-from kubewright.manager.logs import ConsoleFormatter, JSONFormatter
+from kubewright.manager.observability.logs import ConsoleFormatter, JSONFormatter
 from kubewright.storage.memory import MemoryStorage
 
 ADMIN = User("admin", (MASTERS, "system:authenticated"))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kubewright.api.field_selectors import parse_field_selector
-from kubewright.api.label_selectors import parse_selector
+from kubewright.api.selectors.field_selectors import parse_field_selector
+from kubewright.api.selectors.label_selectors import parse_selector
 from kubewright.apiserver.encoding.cbor import _accept_json
 from kubewright.apiserver.encoding.negotiation import parse_accept
 from kubewright.testing.server import start_test_server

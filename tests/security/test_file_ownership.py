@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from kubewright.cli import main
 from kubewright.controlplane import ControlPlane
-from kubewright.controlplane.config_file import ConfigFileError
+from kubewright.controlplane.configuration.config_file import ConfigFileError
 from kubewright.storage import DamagedStore, SQLiteStorage, StorageError, backup, restore
 from kubewright.storage.backups import copy_database
 from kubewright.tls.certificates import CertificateAuthority, KeyPair, write_private

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kubewright.cli.explore import explore_command
+from kubewright.cli.operators.explore import explore_command
 from kubewright.explore.replay import Replay
 from kubewright.scaffold import ProjectInputs, init_project
 from kubewright.scaffold.errors import ScaffoldError
-from kubewright.scaffold.from_crd import CRDError, generate_types, write_types
-from kubewright.scaffold.generated_code import GeneratedCodeError, check_types
 from kubewright.scaffold.lock import LOCK_FILE, ScaffoldLock
+from kubewright.scaffold.types.from_crd import CRDError, generate_types, write_types
+from kubewright.scaffold.types.generated_code import GeneratedCodeError, check_types
 
 
 def definition(spec: dict[str, Any], *, version: str = "v1", description: str = "") -> dict[str, Any]:

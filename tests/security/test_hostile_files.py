@@ -17,7 +17,7 @@ from kubewright.client.errors import ManifestError
 from kubewright.client.manifest_files import read_manifests
 from kubewright.composition.expressions import TemplateError
 from kubewright.composition.template import CompositionTemplate
-from kubewright.manager.template_folder import RenderError, TemplateFolder
+from kubewright.manager.expansion.template_folder import RenderError, TemplateFolder
 from kubewright.manifests.bundle.validation import validate_bundle
 
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.security.examples import examples
 from tests.workloads.nodes.process_cluster import ProcessCluster, linux_only, start_process_cluster
 
-from kubewright.workloads.nodes.container_log import LogOptions, MemoryLog
+from kubewright.workloads.nodes.containers.container_log import LogOptions, MemoryLog
 from kubewright.workloads.nodes.processes import log_writer
 from kubewright.workloads.nodes.processes.log_files import FileLog, LogLimits
 from kubewright.workloads.nodes.processes.log_writer import LogWriter, timestamp

@@ -21,15 +21,15 @@ import pytest
 from kubewright.api.unstructured import Unstructured
 from kubewright.apiserver.metrics import requests as request_metrics
 from kubewright.apiserver.watch import cache as watch_cache
-from kubewright.cache import own_writes
+from kubewright.cache.informers import own_writes
 from kubewright.client import Client
-from kubewright.controlplane import flow_classifier
 from kubewright.controlplane.controllers import garbage_collector
+from kubewright.controlplane.priority import flow_classifier
 from kubewright.manager import events as manager_events
 from kubewright.patch import field_manager
 from kubewright.testing.server import TestServer, start_test_server
 from kubewright.testing.time import fake_time
-from kubewright.workloads.nodes import node_state
+from kubewright.workloads.nodes.registration import node_state
 
 ROUNDS = 4
 """Rounds of churn between two measurements."""

@@ -76,7 +76,7 @@ async def _count(storage: MemoryStorage, prefix: str, wanted: int) -> bool:
 def test_the_file_limit_is_raised_to_the_hard_limit() -> None:
     code = (
         "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (64, 128))\n"
-        "from kubewright.cli.up_start import raise_file_limit; raise_file_limit()\n"
+        "from kubewright.cli.clusters.up_start import raise_file_limit; raise_file_limit()\n"
         "print(r.getrlimit(r.RLIMIT_NOFILE))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

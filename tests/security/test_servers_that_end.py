@@ -24,7 +24,7 @@ from bench import Unavailable
 from bench._postgresql import PostgreSQLServer
 from tests.waiting import eventually
 
-from kubewright.cli.up_start import start_plane
+from kubewright.cli.clusters.up_start import start_plane
 from kubewright.controlplane import ControlPlane
 from kubewright.storage import MemoryStorage, StorageUnavailable
 
@@ -158,7 +158,8 @@ async def test_workers_of_a_killed_server_end(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("work", ["time.sleep(3600)", "exec('while True: pass')"])
 def test_a_busy_worker_ends_with_its_parent(work: str) -> None:
-    code = f"import time; from kubewright.controlplane.workers import exit_with_parent as e; e(); {work}"
+    module = "kubewright.controlplane.replicas.workers"
+    code = f"import time; from {module} import exit_with_parent as e; e(); {work}"
     worker = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
     try:
         assert worker.stdin is not None
@@ -206,10 +207,10 @@ async def test_a_start_gives_up_and_can_be_interrupted(monkeypatch: pytest.Monke
     def create() -> ControlPlane:
         return ControlPlane(store=UnavailableStorage(), controllers=False)
 
-    monkeypatch.setattr("kubewright.cli.up_start.STORAGE_TIMEOUT", 0.0)
+    monkeypatch.setattr("kubewright.cli.clusters.up_start.STORAGE_TIMEOUT", 0.0)
     with pytest.raises(click.ClickException, match="connection refused; gave up after 0 s"):
         await start_plane(create, asyncio.Event())
-    monkeypatch.setattr("kubewright.cli.up_start.STORAGE_TIMEOUT", 3600.0)
+    monkeypatch.setattr("kubewright.cli.clusters.up_start.STORAGE_TIMEOUT", 3600.0)
     stop = asyncio.Event()
     starting = asyncio.create_task(start_plane(create, stop))
     await asyncio.sleep(0)

@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.security.examples import examples
 
-from kubewright.manager.injected_structure import find_difference
-from kubewright.manager.template_folder import RenderError, TemplateFolder
+from kubewright.manager.expansion.injected_structure import find_difference
+from kubewright.manager.expansion.template_folder import RenderError, TemplateFolder
 
 TEMPLATE = """
 apiVersion: v1

@@ -17,7 +17,7 @@ from tests.security.examples import examples
 from kubewright.api import ObjectMeta
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.apiserver import SYSTEM, APIServer, HTTPRequest
-from kubewright.apiserver.stored_objects import decode_error
+from kubewright.apiserver.resources.stored_objects import decode_error
 from kubewright.cache import Cache
 from kubewright.controlplane import ControlPlane
 from kubewright.storage.memory import MemoryStorage

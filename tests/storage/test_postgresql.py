@@ -25,10 +25,10 @@ from kubewright.storage import (
     open_storage,
     restore,
 )
-from kubewright.storage.postgresql_connection import PostgreSQLConnections
-from kubewright.storage.postgresql_options import PostgreSQLOptions
-from kubewright.storage.postgresql_schema import Statements
-from kubewright.storage.postgresql_watch import ChangeNotifier
+from kubewright.storage.postgresql.connection import PostgreSQLConnections
+from kubewright.storage.postgresql.options import PostgreSQLOptions
+from kubewright.storage.postgresql.schema import Statements
+from kubewright.storage.postgresql.watch import ChangeNotifier
 
 LONG_TIMEOUT = "timeout=60"
 """Option of storages whose requests succeed, however slow the machine is."""
@@ -313,8 +313,8 @@ async def test_synchronous_standby_takes_over(own_server: PostgreSQLServer) -> N
 async def test_slow_reader_of_a_watch_receives_every_event(
     postgresql_server: PostgreSQLServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kubewright.storage.postgresql_watch.QUEUE_LIMIT", 10)
-    monkeypatch.setattr("kubewright.storage.postgresql_watch._BATCH", 4)
+    monkeypatch.setattr("kubewright.storage.postgresql.watch.QUEUE_LIMIT", 10)
+    monkeypatch.setattr("kubewright.storage.postgresql.watch._BATCH", 4)
     async with open_storage(postgresql_server.url("slow", LONG_TIMEOUT)) as store:
         watch = store.watch("/", await store.revision())
         await asyncio.gather(*(store.create(f"/{number:03}", b"v") for number in range(100)))
@@ -366,7 +366,7 @@ async def test_errors_of_connecting(
     own_server.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
     with pytest.raises(StorageError, match="has the encoding LATIN1"):
         await open_storage(url.replace("/postgres?", "/latin?")).open()
-    monkeypatch.setattr("kubewright.storage.postgresql_connection.MINIMUM_VERSION", (99, 0))
+    monkeypatch.setattr("kubewright.storage.postgresql.connection.MINIMUM_VERSION", (99, 0))
     with pytest.raises(StorageError, match="99 or newer is needed"):
         await open_storage(url).open()
     monkeypatch.setitem(sys.modules, "asyncpg", None)
@@ -524,7 +524,7 @@ async def test_rejected_keys_and_values(postgresql_server: PostgreSQLServer) -> 
 async def test_pages_of_large_lists(
     postgresql_server: PostgreSQLServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kubewright.storage.postgresql._PAGE", 7)
+    monkeypatch.setattr("kubewright.storage.postgresql.storage._PAGE", 7)
     async with open_storage(postgresql_server.url("pages", LONG_TIMEOUT)) as store:
         keys = [f"/n/{number:03}" for number in range(50)]
         await asyncio.gather(*(store.create(key, key.encode()) for key in keys))

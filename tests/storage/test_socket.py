@@ -20,10 +20,10 @@ from kubewright.storage import (
     StorageError,
     open_storage,
 )
-from kubewright.storage import socket_server as server_module
 from kubewright.storage.local import LocalStorage
-from kubewright.storage.socket_server import StorageServer
-from kubewright.storage.socket_storage import SocketStorage
+from kubewright.storage.socket import server as server_module
+from kubewright.storage.socket.server import StorageServer
+from kubewright.storage.socket.storage import SocketStorage
 from kubewright.storage.testing import StorageLaws
 
 

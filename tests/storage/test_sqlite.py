@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kubewright.storage import Compacted, History, RevisionMismatch, SQLiteStorage, StorageError, StorageEvent
-from kubewright.storage.rows import write_facts
+from kubewright.storage.sqlite.rows import write_facts
 
 HERE = Path(__file__).parent
 

@@ -24,7 +24,7 @@ from kubewright.api.batch.v1 import Job
 from kubewright.api.coordination.v1 import Lease, LeaseSpec
 from kubewright.api.core.v1 import ConfigMap, Secret, ServiceAccount
 from kubewright.api.errors import APIError, NotFound
-from kubewright.api.times import now_micro, parse_time
+from kubewright.api.values.times import now_micro, parse_time
 from kubewright.client import exists
 from kubewright.explore import Steps, run_once, scenario
 from kubewright.testing import fake_time, run_operator, start_test_server

@@ -9,7 +9,7 @@ import pytest
 from kubewright import Context, CustomResource, Operator, Spec, resource
 from kubewright.api import ObjectMeta
 from kubewright.api.core.v1 import ConfigMap, Node
-from kubewright.api.declarations import Rbac
+from kubewright.api.declaring.declarations import Rbac
 from kubewright.api.markers import Ge, Le
 from kubewright.client import exists, patches
 from kubewright.testing.operators import run_operator

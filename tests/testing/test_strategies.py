@@ -12,7 +12,7 @@ from kubewright import CustomResource, Spec, resource
 from kubewright.api import ListMap
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.api.markers import Cel, Ge, Immutable, Le, MaxLen, MinLen, Pattern, mark
-from kubewright.manager.installation import install_definitions
+from kubewright.manager.operators.installation import install_definitions
 from kubewright.testing import fake_time, from_kind, start_test_server, updates_of
 
 

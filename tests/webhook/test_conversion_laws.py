@@ -18,14 +18,15 @@ from typing import Annotated, Any
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from kubewright.api import CustomResource, ObjectMeta, Spec, Unstructured, WebhookConversion, codec, resource
+from kubewright.api import CustomResource, ObjectMeta, Spec, Unstructured, WebhookConversion, resource
 from kubewright.api.apiextensions.v1 import CustomResourceDefinition
 from kubewright.api.core.v1 import Namespace
-from kubewright.api.declarations import resource_info
+from kubewright.api.declaring.declarations import resource_info
+from kubewright.api.encoding import codec
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.markers import AsIntOrString, ListMap, PreserveUnknownFields, Schemaless
 from kubewright.client import Client, ClusterConfig
-from kubewright.manager.installation import install_definitions
+from kubewright.manager.operators.installation import install_definitions
 from kubewright.schema.defaulting import apply_defaults
 from kubewright.schema.pruning import prune
 from kubewright.testing import start_test_server

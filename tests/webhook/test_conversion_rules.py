@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from hypothesis import strategies as st
 
-from kubewright.api import CustomResource, ObjectMeta, Spec, codec, resource
+from kubewright.api import CustomResource, ObjectMeta, Spec, resource
+from kubewright.api.encoding import codec
 from kubewright.api.markers import Cel, ListMap, MaxLen, MinLen, Pattern, mark
 from kubewright.testing import check_conversion
 from kubewright.webhook import Converter, DefaultHub, DefaultSpoke, MapValues, Move, Wrap, lost_fields

@@ -12,10 +12,10 @@ import pytest
 
 from kubewright.api import CustomResource, ObjectMeta, Spec, Unstructured, resource
 from kubewright.api.core.v1 import ConfigMap
-from kubewright.api.declarations import WebhookConversion
+from kubewright.api.declaring.declarations import WebhookConversion
 from kubewright.api.errors import APIError
 from kubewright.client import Client
-from kubewright.manager.installation import install_definitions
+from kubewright.manager.operators.installation import install_definitions
 from kubewright.testing.server import start_test_server
 from kubewright.webhook import (
     AdmissionRequest,

@@ -20,9 +20,10 @@ from typing import Annotated, Any
 import pytest
 
 from kubewright import Converter, CustomResource, Operator, Spec, Status, resource
-from kubewright.api import ObjectMeta, Unstructured, WebhookConversion, codec
+from kubewright.api import ObjectMeta, Unstructured, WebhookConversion
 from kubewright.api.core.v1 import Namespace
-from kubewright.api.declarations import Scale
+from kubewright.api.declaring.declarations import Scale
+from kubewright.api.encoding import codec
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.markers import ListMap
 from kubewright.client import Client, ClusterConfig, merge_patch

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kubewright.api.apps.v1 import ControllerRevision
-from kubewright.api.codec import decode
 from kubewright.api.core.v1 import PodTemplateSpec
+from kubewright.api.encoding.codec import decode
 from kubewright.workloads.revisions import revision_hash, template_of, template_patch
 from kubewright.workloads.template_hash import dump_go_value, fnv1a, safe_encode, template_hash
 

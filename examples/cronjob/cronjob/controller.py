@@ -18,8 +18,8 @@ from kubewright.api.conditions import get_condition, is_condition_true
 from kubewright.api.core.v1 import ObjectReference
 from kubewright.api.errors import AlreadyExists, APIError
 from kubewright.api.owners import is_controlled_by
-from kubewright.api.times import format_time, parse_time
-from kubewright.api.times import now as utc_now
+from kubewright.api.values.times import format_time, parse_time
+from kubewright.api.values.times import now as utc_now
 from kubewright.controller import generation_changed
 
 from .schedule import ScheduleError, parse, runs

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright import Converter, ObjectMeta
-from kubewright.api import codec
+from kubewright.api.encoding import codec
 
 from . import v1, v2
 from .schedule import DESCRIPTORS

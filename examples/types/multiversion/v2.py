@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubewright.api.declarations import Webhook, resource
+from kubewright.api.declaring.declarations import Webhook, resource
 from kubewright.api.meta import CustomResource
 from kubewright.api.objects import Spec, Struct
 

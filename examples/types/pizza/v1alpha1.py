@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kubewright.api.declarations import WebhookConversion, resource
+from kubewright.api.declaring.declarations import WebhookConversion, resource
 from kubewright.api.markers import Atomic, Cel
 from kubewright.api.meta import CustomResource
 from kubewright.api.objects import Spec, Status, field
-from kubewright.api.quantity import Quantity
+from kubewright.api.values.quantity import Quantity
 
 DEFAULT_TOPPINGS = ("salami", "mozzarella", "tomato")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kubewright.api.declarations import resource
+from kubewright.api.declaring.declarations import resource
 from kubewright.api.markers import Ge, Int32, ListMap, MinLen
 from kubewright.api.meta import CustomResource
 from kubewright.api.objects import Spec, Struct

@@ -7,21 +7,30 @@
     guestbook = decode(body, Guestbook)
     set_condition(guestbook.status, Condition(type="Ready", status="True", reason="Running"))
 
-Modules, each of which only uses modules before it:
-
-- `gvk`, `presence`, `objects`, `meta`, `times`, `quantity`, `raw_object`, `int_or_string`: parts of objects
-- `codec`: JSON to objects and back; `cbor`: CBOR to plain data and back
-- `unstructured`, `partial_objects`: objects without a class of their own
-- `markers`, `declarations`, `keywords`, `class_checks`: declaring custom resources
-- `scheme`: Python types by kind
-- `names`, `label_selectors`, `field_selectors`, `jsonpath`, `field_paths`: names, selectors and paths
-- `conditions`, `owners`, `finalizers`: helpers for controllers
-- `errors`, `field_errors`, `go_format`: errors with the wording of kube-apiserver
-- `apps.v1`, `core.v1`, ...: types of the built-in kinds, one package per API group
-- `builtin_resources`, `builtin_schemas`, `builtin_openapi`, `builtin_descriptions`, `typed_codec`,
-  `wire_messages`: built-in resources, their schemas, descriptions and encodings
-
 Every public name can be imported from this package; its module is loaded at first use.
+
+- `apps`, `core`, `batch`, ...: types of the built-in kinds, a package for each API group, such as `apps.v1`
+- `apply_order`: the order in which the objects of a set are applied, so that each finds what it depends on
+- `builtin`: built-in resources of Kubernetes: names, schemas, descriptions and encodings, loaded at first use
+- `conditions`: conditions of an object, one per condition type
+- `declaring`: declarations of custom resources, and their checks
+- `encoding`: JSON and CBOR of objects, and limits of YAML
+- `errors`: errors of API requests, one class per Status reason
+- `field_errors`: validation errors of fields, with the wording of Kubernetes
+- `finalizers`: names in the metadata of an object that delay its removal until they are removed
+- `gvk`: names of kinds and resources: group, version, kind, resource
+- `kubernetes_version`: versions of Kubernetes, and what each of them serves
+- `markers`: schema information that a Python type does not carry
+- `meta`: types of `meta/v1`: object metadata, lists, conditions, label selectors, status, options
+- `objects`: base classes of API types: structs with snake_case fields in Python and camelCase fields in JSON
+- `owners`: owner references
+- `partial_objects`: some fields of a class and no others, for server-side apply
+- `presence`: which fields of a struct were set, independent of their values
+- `redaction`: remove the values of Secrets from objects that are shown or logged
+- `scheme`: mapping between Python types and kinds
+- `selectors`: selectors of objects and paths of fields
+- `unstructured`: `Unstructured`: an object of any kind as a dict
+- `values`: values in fields: quantities, times, names, schedules
 """
 
 from kubewright.lazy import attach_stub

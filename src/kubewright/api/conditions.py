@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar, overload
 
 from .objects import Struct
-from .times import now as _now
+from .values.times import now as _now
 
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 

@@ -237,7 +237,7 @@ def _group_resource(resource: AnyResource) -> GroupResource:
     """Return the group and resource of a class; raise `TypeError` if it is not a kind."""
     if isinstance(resource, GroupResource):
         return resource
-    from .declarations import is_resource, resource_info
+    from .declaring.declarations import is_resource, resource_info
     from .scheme import Scheme
 
     info = resource_info(resource) if is_resource(resource) else Scheme().info_of(resource)

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .go_format import format_invalid_value, marshal_json, quote
+from .values.go_format import format_invalid_value, marshal_json, quote
 
 
 class _Omit:

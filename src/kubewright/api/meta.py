@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from .declaring.status_descriptor import StatusDescriptor
 from .gvk import GroupVersionKind
 from .objects import Object, Struct, field
 from .presence import always_sent
-from .status_descriptor import StatusDescriptor
-from .times import Time
+from .values.times import Time
 
 
 class OwnerReference(Struct, presence=True):

@@ -44,7 +44,7 @@ class _StructMeta(msgspec.StructMeta):
         scope = sys._getframe(1)
         # The types of this package are generated or tested; checking them would slow down their import.
         if not namespace.get("__module__", "").startswith("kubewright."):
-            from .class_checks import check_class
+            from .declaring.class_checks import check_class
 
             check_class(name, bases, namespace, scope)
             namespace.setdefault("__delattr__", delete_field)

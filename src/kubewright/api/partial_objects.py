@@ -20,7 +20,7 @@ from typing import Any, Union, get_args, get_origin
 
 import msgspec
 
-from .codec import to_plain
+from .encoding.codec import to_plain
 from .objects import Object, Struct
 from .unstructured import Unstructured
 

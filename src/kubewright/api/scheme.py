@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any, TypeVar
 
-from . import builtin_resources
-from .builtin_schemas import module_of
-from .declarations import ResourceInfo, Scale, is_resource, resource_info
+from .builtin import resources as builtin_resources
+from .builtin.schemas import module_of
+from .declaring.declarations import ResourceInfo, Scale, is_resource, resource_info
 from .gvk import GroupKind, GroupVersionKind, version_priority
 from .meta import APIStatus, DeleteOptions, ObjectList, PartialObjectMetadata
 from .objects import Object

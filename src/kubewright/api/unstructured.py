@@ -20,11 +20,11 @@ from typing import Any, Final, Self, TypeVar, cast, overload
 
 import msgspec
 
-from .field_paths import Key, nested_delete, nested_get, nested_set
 from .gvk import GroupVersionKind
 from .meta import ManagedFieldsEntry, ObjectMeta, OwnerReference
 from .objects import copy_value
-from .times import format_time, parse_time
+from .selectors.field_paths import Key, nested_delete, nested_get, nested_set
+from .values.times import format_time, parse_time
 
 T = TypeVar("T")
 

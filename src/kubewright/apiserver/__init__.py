@@ -7,22 +7,36 @@ Declare resources, add them to an `APIServer` and serve it over HTTPS:
     async with serve(server, port=6443) as https:
         https.write_kubeconfig("kubeconfig")
 
-| module | contents |
-|---|---|
-| `server` | `APIServer`: the request pipeline, from authentication to dispatch |
-| `resource`, `strategy`, `subresource`, `conversion` | how a resource is declared |
-| `typed` | resources from Python classes |
-| `http` | HTTPS server, requests and responses, TLS, protocol upgrades |
-| `rest` | the verbs of a resource: get, list, create, update, patch, delete, watch, scale |
-| `watch` | event dispatch, watch cache, watchers |
-| `encoding` | content negotiation, JSON, YAML, protobuf, Tables, request bodies |
-| `authentication`, `authorization`, `admission` | identity, permissions, plug-ins on writes |
-| `audit`, `tracing` | audit events and spans of requests |
-| `limits`, `flow_control`, `work_estimate` | limits on concurrent use: by user, by priority level |
-| `discovery`, `openapi`, `health`, `metrics`, `version_info` | what the server publishes about itself |
-| `streams` | commands and ports over WebSocket and SPDY |
-| `delegation` | authentication and authorization of an extension API server by its cluster |
-| `in_process` | client transport that calls the server without a network |
+- `admission`: plug-ins that change or reject writes after authorization
+- `audit`: a record of every request, selected by a policy and written to a log or sent to a webhook
+- `authentication`: a chain of authenticators, called in order
+- `authorization`: authorizers allow, deny or have no opinion; a union returns the first
+  decision
+- `delegation`: delegated authentication and authorization of an extension API server
+- `discovery`: discovery documents: groups, versions and resources
+- `encoding`: request bodies and responses as bytes
+- `health`: health checks: `/healthz`, `/livez`, `/readyz`, all checks or one by name
+- `http`: HTTPS server: connections, requests and responses
+- `in_process`: client transport that calls an API server in the same process
+- `kubeconfig_webhook`: `KubeconfigWebhook`: posts JSON to the URL of a kubeconfig file, with its certificates
+  and credentials
+- `metrics`: Prometheus metrics of the server
+- `openapi`: OpenAPI v2 and v3 documents of the served resources
+- `pipeline`: the request pipeline: authentication, impersonation, authorization, limits, dispatch
+- `priority`: limits on concurrent requests: by user, and by priority level
+- `resources`: declaration of resources: names, versions, strategies, conversion, subresources
+- `rest`: the verbs of a resource
+- `router`: routing of request paths: resources, other paths, prefixes
+- `routing_errors`: errors of requests that no handler accepts: their method, resource or media types do not
+  exist here
+- `server`: the API server: resources, paths and lifecycle
+- `shutdown`: stop on signals, with a delay in which load balancers can choose other servers
+- `slices`: long computations, with other requests in between
+- `status_pages`: text pages about the running server: `/statusz` and `/flagz`
+- `streams`: streams of commands and ports: what `kubectl exec`, `attach` and `port-forward` connect to
+- `tracing`: tracing of requests: spans in the format of OpenTelemetry, sent to a collector
+- `version_info`: the document at `/version`
+- `watch`: event distribution from storage to watches
 """
 
 from kubewright.lazy import attach_stub

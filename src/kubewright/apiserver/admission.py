@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from .authentication.user import User
     from .http.messages import HTTPRequest
     from .metrics.admission import AdmissionMetrics, AdmissionStep
-    from .objects import Object
-    from .resource import Resource, Version
+    from .resources.objects import Object
+    from .resources.resource import Resource, Version
 
 _T = TypeVar("_T")
 AdmissionOperation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]

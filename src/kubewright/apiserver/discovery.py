@@ -19,7 +19,7 @@ from .encoding.negotiation import encode, negotiate, parse_accept, respond
 from .http.messages import HTTPRequest, HTTPResponse
 
 if TYPE_CHECKING:
-    from .resource import Resource, Version
+    from .resources.resource import Resource, Version
     from .server import APIServer
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from multidict import CIMultiDict
 
-from kubewright.api import codec
+from kubewright.api.encoding import codec
 from kubewright.api.errors import APIError, from_response
 from kubewright.client.errors import ConnectionFailed
 from kubewright.client.transport.interface import APIResponse, Headers, ResponseStream, WebSocketConnection

@@ -21,7 +21,7 @@ from kubewright.api.errors import (
     Timeout,
     Unauthorized,
 )
-from kubewright.api.times import Duration
+from kubewright.api.values.times import Duration
 from kubewright.storage.contract import RequestTooLarge, StorageError
 
 from .authentication.impersonation import Impersonator, is_impersonating
@@ -30,10 +30,10 @@ from .authorization import AuthorizationAttributes, Decision, forbidden
 from .encoding.negotiation import encode, status_response
 from .http.messages import HTTPRequest, HTTPResponse
 from .http.request_info import RequestInfo, parse_request_info
-from .limits import FairLimit
+from .priority.limits import FairLimit
 
 if TYPE_CHECKING:
-    from .flow_control import FlowControl
+    from .priority.flow_control import FlowControl
     from .server import APIServer
 
 logger = logging.getLogger("kubewright.apiserver")

@@ -17,7 +17,7 @@ from .rest.store import ResourceStore
 from .routing_errors import NoSuchMethod, NoSuchResource
 
 if TYPE_CHECKING:
-    from .resource import Resource
+    from .resources.resource import Resource
     from .server import APIServer
 
 HTTPHandler = Callable[[HTTPRequest], Awaitable[HTTPResponse]]

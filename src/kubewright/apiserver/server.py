@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from kubewright.api.times import monotonic_time
+from kubewright.api.values.times import monotonic_time
 from kubewright.background import check_loops, run_forever
 from kubewright.storage.contract import Storage, StorageError
 
@@ -36,7 +36,7 @@ from .http.request_info import RequestInfo
 from .metrics.requests import ServerMetrics
 from .openapi.service import OpenAPIService
 from .pipeline import RequestPipeline
-from .resource import Resource
+from .resources.resource import Resource
 from .rest.store import ResourceStore
 from .router import HTTPHandler, Router
 from .status_pages import StatusPages
@@ -45,7 +45,7 @@ from .watch.dispatcher import EventDispatcher
 
 if TYPE_CHECKING:
     from .audit import Auditor
-    from .flow_control import FlowControl
+    from .priority.flow_control import FlowControl
     from .tracing import RequestTracer
 
 logger = logging.getLogger("kubewright.apiserver")

@@ -6,19 +6,17 @@
         web.spec.replicas = 3
         await cached.update(web)                                        # the next read returns it
 
-Modules, lowest first; each works without those after it:
-
-- `store`: one copy of each object; `object_metadata`: what controllers read of it; `indexes`: values to find
-  objects by; `spill`: the bytes in a file
-- `lister_watcher`: what a reflector needs of a server or storage; `list_watch`: requests to a server
-- `reflector`: list and watch one collection, with retries
-- `informer`: a store and event handlers of one kind; `namespace_feed`: what it receives from a reflector;
-  `own_writes`: writes of this client that its watch has not delivered yet; `resync`: periodic calls of
-  handlers for all objects
-- `informer_manager`: the informers of a cache; `kind_options`: what they hold; `projection`: some
-  fields only
-- `cache`: `Cache`, reads from the informers; `queries`, `errors`, `metrics`
-- `cached_client`: `CachedClient`, which reads from a cache; `write_through`: its writes update the cache
+- `cache`: `Cache`: the informers of a program, and reads from them without requests
+- `cached_client`: `CachedClient`: a `Client` that reads from a cache, writes to the server, and sees its own
+  writes
+- `errors`: errors of the cache
+- `informers`: a store and event handlers of one kind
+- `kind_options`: `KindOptions`: which objects of a kind a cache holds, and how much of them
+- `metrics`: Prometheus metrics of a cache
+- `read_spans`: `CacheReadPublisher`: adds the reads from a cache to the spans of reconciles
+- `reflectors`: lists and watches of one collection, through all failures
+- `stores`: stores of objects, their indexes and selection
+- `write_through`: pass the responses of writes to the informers, so that reads see the writes of this client
 """
 
 from kubewright.lazy import attach_stub

@@ -32,10 +32,10 @@ from kubewright.client.listwatch.raw import RawPage
 from kubewright.client.selectors import Fields, Labels
 
 from .errors import CacheError, NoInformer, NotCached, NotSynced
-from .informer import Informer
-from .informer_manager import InformerManager, KindUsage, KindView, gvk_or_name
-from .queries import describe_scope, select_entries
-from .store import ObjectKey
+from .informers.informer import Informer
+from .informers.informer_manager import InformerManager, KindUsage, KindView, gvk_or_name
+from .stores.queries import describe_scope, select_entries
+from .stores.store import ObjectKey
 
 
 class CacheListArguments(TypedDict, total=False):

@@ -36,7 +36,7 @@ from kubewright.client.verbs.base import ClientOptions, ResourceLocation
 
 from .cache import Cache
 from .errors import NotCached
-from .store import ObjectKey
+from .stores.store import ObjectKey
 from .write_through import is_write, record_error, record_response
 
 

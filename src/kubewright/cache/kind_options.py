@@ -11,11 +11,11 @@ import msgspec
 from kubewright.api.gvk import GroupKind
 from kubewright.client.selectors import Fields, Labels
 
-from .indexes import Index
-from .informer import EntryForm, Transform
-from .projection import project_to
-from .resync import check_resync
-from .store import Store, strip_managed_fields
+from .informers.informer import EntryForm, Transform
+from .informers.resync import check_resync
+from .stores.indexes import Index
+from .stores.projection import project_to
+from .stores.store import Store, strip_managed_fields
 
 RESTRICTED_KINDS: Final = (GroupKind("", "Secret"), GroupKind("", "ConfigMap"))
 """Kinds that are only cached cluster-wide if requested: they can be large and confidential."""
@@ -71,7 +71,7 @@ class KindOptions:
         """Return an empty store for the objects. Raises `CacheError` if its spill file cannot be created."""
         if self.spill is False:
             return Store()
-        from .spill import SpilledStore
+        from .stores.spill import SpilledStore
 
         return SpilledStore(None if self.spill is True else self.spill)
 

@@ -13,15 +13,15 @@ from typing import Any, Final
 
 import msgspec
 
-from kubewright.api.codec import ObjectHeader, RawList, decoder
+from kubewright.api.encoding.codec import ObjectHeader, RawList, decoder
 from kubewright.api.errors import AlreadyExists, APIError, Conflict, NotFound
 from kubewright.api.gvk import GroupResource
 from kubewright.client.rest.request import APIRequest
 from kubewright.client.transport.interface import APIResponse
 
 from .cache import Cache
-from .informer import Informer
-from .store import ObjectKey
+from .informers.informer import Informer
+from .stores.store import ObjectKey
 
 logger = logging.getLogger(__name__)
 

@@ -22,7 +22,18 @@ A `Budget(limit)` counts the cost of all programs that are evaluated with it (`b
 
 Types are created with `object_type`, `list_type`, `map_type`, `string_type`, `bytes_type`, `timestamp_type`,
 `duration_type`, `int_or_string_type`, `optional_type` and the constants `BOOL INT UINT DOUBLE STRING BYTES
-TIMESTAMP DURATION NULL DYN`. `kubewright.cel.limits` has the numbers of Kubernetes.
+TIMESTAMP DURATION NULL DYN`. `kubewright.cel.costs.limits` has the numbers of Kubernetes.
+
+- `checking`: types of expressions
+- `compilation`: checked expressions to Python closures
+- `convert`: conversion between decoded JSON and CEL values
+- `costs`: costs of expressions: estimates, charges and limits
+- `env`: the environment of an expression, and the steps from text to result
+- `errors`: exceptions of parsing, checking and evaluation
+- `functions`: function declarations: overloads with types and implementations
+- `library`: function libraries of the CEL environment of Kubernetes 1.36, one module per library
+- `syntax`: text to an expression tree
+- `values`: run-time values and their equality
 """
 
 from kubewright.lazy import attach_stub

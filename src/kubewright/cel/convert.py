@@ -12,9 +12,9 @@ import binascii
 from collections.abc import Callable
 from typing import Any
 
+from kubewright.cel.checking.types import Kind, Type
 from kubewright.cel.errors import CelError
 from kubewright.cel.library.time import format_duration, format_timestamp, read_duration, read_timestamp
-from kubewright.cel.types import Kind, Type
 from kubewright.cel.values import DurationValue, MapList, Optional, SetList, TimestampValue, type_of_value
 
 Converter = Callable[[Any], Any]

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from kubewright.cel import limits
-from kubewright.cel.ast import Expr
-from kubewright.cel.call_estimates import CostRange
-from kubewright.cel.checker import Checker
-from kubewright.cel.compiler import Compiler
+from kubewright.cel.checking.checker import Checker
+from kubewright.cel.checking.types import DYN, STRING, Kind, Type, object_type
+from kubewright.cel.compilation.compiler import Compiler
+from kubewright.cel.compilation.frame import FIRST_SLOT, Budget
+from kubewright.cel.costs import limits
+from kubewright.cel.costs.call_estimates import CostRange
+from kubewright.cel.costs.estimate import Estimator
 from kubewright.cel.errors import CelCheckError, CelError, CelResultError, CelSyntaxError, CostExceeded, Issue
-from kubewright.cel.estimate import Estimator
-from kubewright.cel.frame import FIRST_SLOT, Budget
 from kubewright.cel.library import patch_functions, standard_functions, type_names
 from kubewright.cel.library.regex import compiled as compiled_pattern
 from kubewright.cel.library.time import parse_duration, parse_timestamp
-from kubewright.cel.parser import ParseOptions, parse
-from kubewright.cel.types import DYN, STRING, Kind, Type, object_type
+from kubewright.cel.syntax.ast import Expr
+from kubewright.cel.syntax.parser import ParseOptions, parse
 
 _LITERAL_CHECKS: Final[dict[str, Callable[[Any], object]]] = {
     "duration": parse_duration,

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from kubewright.cel.types import Type
+    from kubewright.cel.checking.types import Type
 
 MAX_REPORTED = 100
 MAX_SNIPPET = 16384

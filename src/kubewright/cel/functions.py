@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from kubewright.cel import types as t
-from kubewright.cel.types import Kind, Type
+from kubewright.cel.checking import types as t
+from kubewright.cel.checking.types import Kind, Type
 from kubewright.cel.values import (
     DurationValue,
     MapList,

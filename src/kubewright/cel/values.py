@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from kubewright.cel.errors import CelError
-from kubewright.cel.types import (
+from kubewright.cel.checking.types import (
     BOOL,
     BYTES,
     DOUBLE,
@@ -31,6 +30,7 @@ from kubewright.cel.types import (
     map_type,
     optional_type,
 )
+from kubewright.cel.errors import CelError
 
 MAX_INT: Final = 2**63 - 1
 MIN_INT: Final = -(2**63)

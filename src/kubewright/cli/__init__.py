@@ -1,8 +1,14 @@
 """The `kubewright` command.
 
-Each command is a module of this package with a click command of the same name (dashes become underscores, the
-function has the suffix `_command`). The module is imported when the command runs, so that `kubewright --help`
-imports only click; the one-line help texts are therefore here.
+Each command is a module with a click command of the same name (dashes become underscores, the function has
+the suffix `_command`). The module is imported when the command runs, so that `kubewright --help` imports only
+click; the one-line help texts are therefore here.
+
+- `projects`: commands that write the files of a project; `deployments`: commands that bring it to a cluster
+- `operators`: commands that run, explore and show operators
+- `clusters`: commands for control planes and stores
+- `completion`, `version`: the other commands; `groups`: groups of commands
+- `project_modules`, `project_deployment`, `kubeconfig_file`, `kubeconfig_options`: what several commands use
 
 Errors print one line `Error: ...` on stderr and exit with code 1, or 2 for wrong usage. Expected errors are
 `click.ClickException`s; for others, `KUBEWRIGHT_TRACEBACK=1` prints the traceback.
@@ -19,37 +25,53 @@ import click
 import kubewright
 from kubewright.parts import MissingPart
 
-from .groups import CommandGroup, usage_message
+from .groups import Command, CommandGroup, usage_message
 
-COMMANDS: Final[dict[str, str]] = {
-    "completion": "Print the completion script of a shell.",
-    "docs": "Write the API reference of a project.",
-    "check": "Check the code of a project and the compatibility of its CRDs.",
-    "backup": "Write a backup of a store.",
-    "bundle": "Write a bundle for the Operator Lifecycle Manager, or validate one.",
-    "build-installer": "Write one file with everything to deploy the operator.",
-    "dashboard": "Serve a web dashboard of a cluster.",
-    "deploy": "Deploy the operator to a cluster, and prune what is no longer part of it.",
-    "helm": "Write a Helm chart of the operator.",
-    "install": "Install the CRDs of the project.",
-    "apply": "Apply manifests to a cluster (server-side apply).",
-    "create": "Add an API, webhooks, an API server or a kubectl plug-in to a project.",
-    "envtest": "Write the executables that Go's envtest starts.",
-    "explore": "Find bugs of an operator: run scenarios with a fault at every point.",
-    "edit": "Change the settings of a project.",
-    "init": "Create a project.",
-    "manifests": "Generate CRDs, RBAC roles, webhook configurations and the deployment.",
-    "migrate-storage": "Store all objects of CRDs in their storage version.",
-    "restore": "Restore a backup to a store.",
-    "run": "Run an operator or an API server.",
-    "undecodable": "List stored objects that cannot be decoded, and delete them.",
-    "undeploy": "Remove the operator from a cluster.",
-    "upgrade": "Merge newer templates into the files of a project.",
-    "uninstall": "Remove the CRDs of the project.",
-    "up": "Run a Kubernetes control plane.",
-    "version": "Print the version.",
+COMMANDS: Final[dict[str, Command]] = {
+    "completion": Command("completion", "Print the completion script of a shell."),
+    "docs": Command("projects.docs", "Write the API reference of a project."),
+    "check": Command("projects.check", "Check the code of a project and the compatibility of its CRDs."),
+    "backup": Command("clusters.backup", "Write a backup of a store."),
+    "bundle": Command(
+        "deployments.bundle", "Write a bundle for the Operator Lifecycle Manager, or validate one."
+    ),
+    "build-installer": Command(
+        "deployments.build_installer", "Write one file with everything to deploy the operator."
+    ),
+    "dashboard": Command("operators.dashboard", "Serve a web dashboard of a cluster."),
+    "deploy": Command(
+        "deployments.deploy", "Deploy the operator to a cluster, and prune what is no longer part of it."
+    ),
+    "helm": Command("deployments.helm", "Write a Helm chart of the operator."),
+    "install": Command("deployments.install", "Install the CRDs of the project."),
+    "apply": Command("deployments.apply", "Apply manifests to a cluster (server-side apply)."),
+    "create": Command(
+        "projects.create", "Add an API, webhooks, an API server or a kubectl plug-in to a project."
+    ),
+    "envtest": Command("clusters.envtest", "Write the executables that Go's envtest starts."),
+    "explore": Command(
+        "operators.explore", "Find bugs of an operator: run scenarios with a fault at every point."
+    ),
+    "edit": Command("projects.edit", "Change the settings of a project."),
+    "init": Command("projects.init", "Create a project."),
+    "manifests": Command(
+        "projects.manifests", "Generate CRDs, RBAC roles, webhook configurations and the deployment."
+    ),
+    "migrate-storage": Command(
+        "clusters.migrate_storage", "Store all objects of CRDs in their storage version."
+    ),
+    "restore": Command("clusters.restore", "Restore a backup to a store."),
+    "run": Command("operators.run", "Run an operator or an API server."),
+    "undecodable": Command(
+        "clusters.undecodable", "List stored objects that cannot be decoded, and delete them."
+    ),
+    "undeploy": Command("deployments.undeploy", "Remove the operator from a cluster."),
+    "upgrade": Command("projects.upgrade", "Merge newer templates into the files of a project."),
+    "uninstall": Command("deployments.uninstall", "Remove the CRDs of the project."),
+    "up": Command("clusters.up", "Run a Kubernetes control plane."),
+    "version": Command("version", "Print the version."),
 }
-"""Command names with their one-line help texts."""
+"""The commands by name."""
 
 
 class _Main(CommandGroup):
@@ -82,7 +104,7 @@ class _Main(CommandGroup):
             sys.exit(1)
 
 
-@click.command(cls=_Main, texts=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=_Main, modules=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(kubewright.__version__, message="%(prog)s %(version)s")
 def main() -> None:
     """Extend Kubernetes in Python: APIs, controllers, webhooks, and an embedded control plane."""

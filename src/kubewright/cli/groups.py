@@ -5,41 +5,51 @@ from __future__ import annotations
 import difflib
 import importlib.util
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from kubewright.parts import MissingPart, missing_part
 
 
+class Command(NamedTuple):
+    """A command of a group."""
+
+    module: str
+    """The module, below this package; its function is named after it and has the suffix `_command`."""
+    text: str
+    """The one-line help text."""
+
+
 class CommandGroup(click.Group):
-    """Group of commands, each in a module of this package.
+    """Group of commands, each in a module that is imported when the command is called."""
 
-    `texts` are the command names with their one-line help texts. The module and the function of a command are
-    named after `prefix` and the command, with underscores for dashes; the function has the suffix `_command`.
-    """
-
-    def __init__(self, *args: Any, texts: Mapping[str, str], prefix: str = "", **kwargs: Any) -> None:
+    def __init__(self, *args: Any, modules: Mapping[str, Command], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.texts = texts
-        self.prefix = prefix
+        self.modules = modules
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the installed commands."""
-        return sorted(name for name in self.texts if importlib.util.find_spec(self._module(name)))
+        return sorted(name for name in self.modules if self._is_installed(name))
+
+    def _is_installed(self, name: str) -> bool:
+        try:
+            return importlib.util.find_spec(self._module(name)) is not None
+        except ModuleNotFoundError:  # the package of the module is not installed either
+            return False
 
     def _module(self, name: str) -> str:
-        return f"{__package__}.{self.prefix}{name}".replace("-", "_")
+        return f"{__package__}.{self.modules[name].module}"
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
-        if cmd_name not in self.texts:
+        if cmd_name not in self.modules:
             return None
         name = self._module(cmd_name)
         try:
             module = importlib.import_module(name)
         except ModuleNotFoundError as error:
-            if error.name != name:
+            if error.name not in (name, name.rpartition(".")[0]):
                 raise
             raise MissingPart(missing_part(f"{ctx.command_path} {cmd_name}"), name=name) from None
         command: click.Command = getattr(module, f"{name.rpartition('.')[2]}_command")
@@ -49,15 +59,15 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find a command; the error for an unknown one suggests the nearest."""
-        if args and not args[0].startswith("-") and args[0] not in self.texts:
-            suggestion = nearest(args[0], self.texts)
+        if args and not args[0].startswith("-") and args[0] not in self.modules:
+            suggestion = nearest(args[0], self.modules)
             raise click.UsageError(f"No such command {args[0]!r}{suggestion}", ctx=ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command names with their help texts."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, self.texts[name]) for name in self.list_commands(ctx)])
+            formatter.write_dl([(name, self.modules[name].text) for name in self.list_commands(ctx)])
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

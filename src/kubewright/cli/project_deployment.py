@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from .kubeconfig_options import kubeconfig_options
-from .project_modules import add_project_to_path, relative_paths
+from kubewright.cli.kubeconfig_options import kubeconfig_options
+from kubewright.cli.project_modules import add_project_to_path, relative_paths
 
 if TYPE_CHECKING:
     from kubewright.client import Client
@@ -80,7 +80,7 @@ class ProjectDeployment:
     @cached_property
     def manifests(self) -> Manifests:
         """The generated manifests; errors in declarations are printed."""
-        from .manifests import generate_project
+        from kubewright.cli.projects.manifests import generate_project
 
         add_project_to_path()
         manifests = generate_project(self.settings)

@@ -84,7 +84,7 @@ def load_program(target: str) -> Operator | APIServerApp:
 def _is_program(value: object) -> bool:
     """Whether a value is an operator or an API server; does not import the packages of these classes."""
     for module, name in (
-        ("kubewright.manager.operator", "Operator"),
+        ("kubewright.manager.operators.operator", "Operator"),
         ("kubewright.extension.app", "APIServerApp"),
     ):
         loaded = sys.modules.get(module)

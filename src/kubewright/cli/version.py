@@ -28,7 +28,7 @@ def version_command(output: str, server: bool, kubeconfig: str | None, context: 
       kubewright version --output json
       kubewright version --server
     """
-    from kubewright.api.builtin_resources import RELEASE
+    from kubewright.api.builtin.resources import RELEASE
 
     server_version = _server_version(kubeconfig, context) if server or kubeconfig or context else None
     if output == "json":

@@ -24,6 +24,8 @@ Packages and modules, lowest first:
 - `kind_types`, `selectors`, `patches`, `wait`, `manifest_files`, `decoding`, `backoff`, `errors`
 
 A written object is updated in place from the response and returned; a dry run returns another object.
+
+- `undecodable_objects`: find and delete stored objects that the API server cannot decode
 """
 
 from kubewright.lazy import attach_stub

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
-from kubewright.api import codec
+from kubewright.api.encoding import codec
 from kubewright.api.unstructured import Unstructured
 from kubewright.deprecation import renamed_parameter, warn_deprecated
 

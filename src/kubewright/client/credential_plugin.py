@@ -39,7 +39,7 @@ from typing import Any, Final
 
 import click
 
-from kubewright.api.times import format_time, parse_time
+from kubewright.api.values.times import format_time, parse_time
 
 EXEC_INFO: Final = "KUBERNETES_EXEC_INFO"
 GROUP: Final = "client.authentication.k8s.io"

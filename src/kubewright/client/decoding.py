@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from kubewright.api import codec
+from kubewright.api.encoding import codec
 from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
 from kubewright.api.meta import MetaObject, PartialObjectMetadata
 from kubewright.api.objects import set_base

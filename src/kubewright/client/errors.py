@@ -13,7 +13,7 @@ Exception
 
 from __future__ import annotations
 
-from kubewright.api.codec import DecodeError
+from kubewright.api.encoding.codec import DecodeError
 from kubewright.api.gvk import GroupVersionKind
 
 

@@ -27,7 +27,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from kubewright.api.codec import to_plain
+from kubewright.api.encoding.codec import to_plain
 from kubewright.api.errors import APIError
 from kubewright.api.meta import MetaObject
 from kubewright.schema.crd.columns import human_duration

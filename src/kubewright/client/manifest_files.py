@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from kubewright.api.yaml_limits import YAMLLimitError, check_limits
+from kubewright.api.encoding.yaml_limits import YAMLLimitError, check_limits
 
 from .errors import ManifestError
 

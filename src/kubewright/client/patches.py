@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kubewright.api import codec
+from kubewright.api.encoding import codec
 from kubewright.api.meta import MetaObject
 from kubewright.api.objects import base_of
 from kubewright.api.unstructured import Unstructured

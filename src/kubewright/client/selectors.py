@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kubewright.api.field_selectors import FieldSelector, field_selector, parse_field_selector
-from kubewright.api.label_selectors import Selector, parse_selector, selector_from_labels, selector_of
 from kubewright.api.meta import LabelSelector
+from kubewright.api.selectors.field_selectors import FieldSelector, field_selector, parse_field_selector
+from kubewright.api.selectors.label_selectors import (
+    Selector,
+    parse_selector,
+    selector_from_labels,
+    selector_of,
+)
 
 Labels = str | Mapping[str, str] | Selector | LabelSelector
 Fields = str | Mapping[str, str] | FieldSelector

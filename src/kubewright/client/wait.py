@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kubewright.api.jsonpath import JSONPath
+from kubewright.api.selectors.jsonpath import JSONPath
 
 from .kind_types import AnyObject
 from .patches import to_dict

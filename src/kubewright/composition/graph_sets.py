@@ -26,21 +26,21 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from kubewright.api import codec
-from kubewright.api.declarations import is_resource
+from kubewright.api.declaring.declarations import is_resource
+from kubewright.api.encoding import codec
 from kubewright.api.gvk import GroupKind, GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
 from kubewright.cache import Cache
 from kubewright.cache.kind_options import RESTRICTED_KINDS
-from kubewright.cache.store import ObjectChange, ObjectKey
+from kubewright.cache.stores.store import ObjectChange, ObjectKey
 from kubewright.client import Client
 from kubewright.client.applyset_inventory import Inventory
 from kubewright.client.membership import FieldManager, SetMember
 from kubewright.client.patches import to_dict
 from kubewright.client.readiness import CURRENT, Readiness, readiness_of
-from kubewright.controller.desired_state import EnsureResult, OwnedKind, apply_configuration, gvk_of
-from kubewright.controller.object_sets import ObjectSets, inventory_of
+from kubewright.controller.children.desired_state import EnsureResult, OwnedKind, apply_configuration, gvk_of
+from kubewright.controller.children.object_sets import ObjectSets, inventory_of
 from kubewright.controller.request import Request
 from kubewright.deprecation import renamed_parameter
 

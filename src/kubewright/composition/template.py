@@ -53,13 +53,13 @@ from typing import Any, Final
 import yaml
 
 from kubewright import cel
-from kubewright.api import codec
+from kubewright.api.encoding import codec
+from kubewright.api.encoding.yaml_limits import load_limited_document
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.objects import base_of
 from kubewright.api.scheme import Scheme
 from kubewright.api.unstructured import Unstructured
-from kubewright.api.yaml_limits import load_limited_document
 from kubewright.client.patches import to_dict
 from kubewright.schema import Node, apply_defaults
 

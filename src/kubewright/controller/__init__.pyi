@@ -3,6 +3,11 @@ from kubewright.runnable import Runnable as Runnable
 
 from .builder import ControllerBuilder as ControllerBuilder
 from .causes import Cause as Cause
+from .children.desired_state import AdoptionError as AdoptionError
+from .children.desired_state import DesiredState as DesiredState
+from .children.desired_state import EnsureResult as EnsureResult
+from .children.object_sets import MemberReadiness as MemberReadiness
+from .children.object_sets import ObjectSets as ObjectSets
 from .controller import Controller as Controller
 from .controller import ReconcileInfo as ReconcileInfo
 from .controller import current_reconcile as current_reconcile
@@ -10,9 +15,6 @@ from .daemons import DaemonController as DaemonController
 from .daemons import DaemonStopTimeout as DaemonStopTimeout
 from .daemons import StopEvent as StopEvent
 from .daemons import add_daemon as add_daemon
-from .desired_state import AdoptionError as AdoptionError
-from .desired_state import DesiredState as DesiredState
-from .desired_state import EnsureResult as EnsureResult
 from .errors import BuildError as BuildError
 from .event_handlers import EventHandler as EventHandler
 from .event_handlers import MapFunction as MapFunction
@@ -24,8 +26,6 @@ from .finalizers import Finalizers as Finalizers
 from .manager_protocol import ManagerProtocol as ManagerProtocol
 from .manager_protocol import register_controller_name as register_controller_name
 from .object_readers import object_reader as object_reader
-from .object_sets import MemberReadiness as MemberReadiness
-from .object_sets import ObjectSets as ObjectSets
 from .predicates import Predicate as Predicate
 from .predicates import annotations_changed as annotations_changed
 from .predicates import created as created
@@ -39,15 +39,15 @@ from .predicates import labels_changed as labels_changed
 from .predicates import resource_version_changed as resource_version_changed
 from .predicates import updated as updated
 from .predicates import where as where
-from .queue import LOW_PRIORITY as LOW_PRIORITY
-from .queue import QueueItem as QueueItem
-from .queue import QueueShutDown as QueueShutDown
-from .queue import WorkQueue as WorkQueue
-from .rate_limiters import BucketRateLimiter as BucketRateLimiter
-from .rate_limiters import ExponentialFailureRateLimiter as ExponentialFailureRateLimiter
-from .rate_limiters import FastSlowRateLimiter as FastSlowRateLimiter
-from .rate_limiters import MaxOfRateLimiter as MaxOfRateLimiter
-from .rate_limiters import RateLimiter as RateLimiter
+from .queues.queue import LOW_PRIORITY as LOW_PRIORITY
+from .queues.queue import QueueItem as QueueItem
+from .queues.queue import QueueShutDown as QueueShutDown
+from .queues.queue import WorkQueue as WorkQueue
+from .queues.rate_limiters import BucketRateLimiter as BucketRateLimiter
+from .queues.rate_limiters import ExponentialFailureRateLimiter as ExponentialFailureRateLimiter
+from .queues.rate_limiters import FastSlowRateLimiter as FastSlowRateLimiter
+from .queues.rate_limiters import MaxOfRateLimiter as MaxOfRateLimiter
+from .queues.rate_limiters import RateLimiter as RateLimiter
 from .request import Reconcile as Reconcile
 from .request import Request as Request
 from .request import Result as Result

@@ -25,13 +25,13 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Hashable, Iterab
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
-from kubewright.api import builtin_resources
+from kubewright.api.builtin import resources as builtin_resources
 from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
 from kubewright.api.meta import MetaObject
 from kubewright.cache import Cache
+from kubewright.cache.informers.resync import check_resync
 from kubewright.cache.kind_options import RESTRICTED_KINDS
-from kubewright.cache.resync import check_resync
-from kubewright.cache.store import CacheEntry, ObjectChange
+from kubewright.cache.stores.store import CacheEntry, ObjectChange
 from kubewright.client.decoding import class_of, decode_object
 from kubewright.client.kind_types import AnyKind, MetadataKind, metadata_of
 from kubewright.deprecation import warn_deprecated
@@ -48,7 +48,7 @@ from .event_handlers import (
 )
 from .manager_protocol import ManagerProtocol, cluster_name_of, register_controller_name
 from .object_readers import object_reader, takes_object
-from .rate_limiters import RateLimiter
+from .queues.rate_limiters import RateLimiter
 from .request import Request, Result
 from .sources import ChannelSource, KindSource, Source
 

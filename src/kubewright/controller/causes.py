@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from kubewright.api.codec import loads
-from kubewright.cache.store import ObjectChange, ObjectKey
+from kubewright.api.encoding.codec import loads
+from kubewright.cache.stores.store import ObjectChange, ObjectKey
 from kubewright.patch import merge_patch
 
 MAX_CAUSES = 8

@@ -28,7 +28,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from kubewright.api.codec import DecodeError
+from kubewright.api.encoding.codec import DecodeError
 from kubewright.api.errors import Conflict
 from kubewright.callables import call, is_async
 from kubewright.runnable import BaseRunnable, Ownership
@@ -47,9 +47,9 @@ from .failures import (
     outcome_of,
     trim_traceback,
 )
-from .queue import QueueItem, QueueShutDown, WorkQueue
-from .queue_metrics import queue_metrics
-from .rate_limiters import RateLimiter
+from .queues.queue import QueueItem, QueueShutDown, WorkQueue
+from .queues.queue_metrics import queue_metrics
+from .queues.rate_limiters import RateLimiter
 from .request import Result, TemporaryError, TerminalError
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from .event_handlers import enqueue_object, in_cluster
 from .finalizers import Finalizers
 from .manager_protocol import ManagerProtocol, cluster_name_of, register_controller_name
 from .object_readers import object_reader
-from .rate_limiters import ExponentialFailureRateLimiter, RateLimiter
+from .queues.rate_limiters import ExponentialFailureRateLimiter, RateLimiter
 from .request import Request, Result
 from .sources import KindSource
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import Any, TypeVar
 
 from kubewright.api.gvk import GroupKind, GroupVersion, GroupVersionKind
-from kubewright.cache.store import CacheEntry, ObjectChange
+from kubewright.cache.stores.store import CacheEntry, ObjectChange
 
 from .request import Request
 

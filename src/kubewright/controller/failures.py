@@ -14,11 +14,11 @@ _FRAMEWORK_MODULES = (
     call.__module__,
     "asyncio.futures",
     "concurrent.futures.thread",
-    "kubewright.manager.cluster_runtime",
-    "kubewright.manager.injection",
-    "kubewright.manager.unawaited",
-    "kubewright.manager.failure_events",
-    "kubewright.manager.change_handlers",
+    "kubewright.manager.operators.cluster_runtime",
+    "kubewright.manager.operators.injection",
+    "kubewright.manager.contexts.unawaited",
+    "kubewright.manager.operators.failure_events",
+    "kubewright.manager.operators.change_handlers",
 )
 """Modules between a controller and the functions of users, left out of tracebacks."""
 _PROGRAMMING_ERRORS = (

@@ -22,9 +22,9 @@ from typing import Any, Final
 from kubewright.api.errors import Conflict, NotFound
 from kubewright.api.finalizers import has_finalizer, is_deleting
 from kubewright.api.meta import MetaObject
-from kubewright.api.names import check_qualified_name
 from kubewright.api.objects import base_of
 from kubewright.api.unstructured import Unstructured
+from kubewright.api.values.names import check_qualified_name
 from kubewright.callables import call
 from kubewright.client import Client
 from kubewright.client.decoding import kind_of, update_in_place

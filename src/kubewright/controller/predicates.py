@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from kubewright.api.codec import HeaderMeta
-from kubewright.api.label_selectors import Selector, parse_selector
-from kubewright.cache.store import ObjectChange
+from kubewright.api.encoding.codec import HeaderMeta
+from kubewright.api.selectors.label_selectors import Selector, parse_selector
+from kubewright.cache.stores.store import ObjectChange
 
 T = TypeVar("T")
 

@@ -19,14 +19,14 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Hashable, Iterab
 from typing import Any, Generic, Protocol, TypeVar
 
 from kubewright.api.errors import APIError
-from kubewright.cache.informer import Informer
-from kubewright.cache.store import ObjectChange
+from kubewright.cache.informers.informer import Informer
+from kubewright.cache.stores.store import ObjectChange
 from kubewright.client.errors import ConnectionFailed
 from kubewright.client.kind_types import AnyKind, MetadataKind
 
 from .causes import SOURCE, Cause, Causes, Trigger
 from .event_handlers import EventHandler
-from .queue import LOW_PRIORITY, WorkQueue
+from .queues.queue import LOW_PRIORITY, WorkQueue
 
 logger = logging.getLogger(__name__)
 

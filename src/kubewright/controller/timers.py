@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kubewright.api.finalizers import is_deleting
-from kubewright.cache.store import ObjectChange
+from kubewright.cache.stores.store import ObjectChange
 from kubewright.callables import call
 from kubewright.client import Client
 from kubewright.client.kind_types import AnyKind

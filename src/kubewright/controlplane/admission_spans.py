@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class AdmissionTraces:
-    """A source of traces for the dashboard; see `kubewright.manager.trace_feed.TraceSource`."""
+    """A source of traces for the dashboard; see `kubewright.manager.observability.trace_feed.TraceSource`."""
 
     def __init__(self, plane: ControlPlane, *, webhooks: bool = True) -> None:
         """Without `webhooks`, only policies: an operator in the same process publishes its own calls."""

@@ -13,17 +13,17 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from kubewright.api.builtin_resources import BuiltinResource, resources
-from kubewright.api.builtin_schemas import as_typed, definition_name, schema_for
+from kubewright.api.builtin.resources import BuiltinResource, resources
+from kubewright.api.builtin.schemas import as_typed, definition_name, schema_for
 from kubewright.api.gvk import GroupVersionKind, version_priority
 from kubewright.api.kubernetes_version import NEWEST, KubernetesVersion
-from kubewright.apiserver.conversion import NoConversion, VersionConverter
 from kubewright.apiserver.encoding.protobuf import builtin_codec
-from kubewright.apiserver.objects import Object
-from kubewright.apiserver.resource import PATCH_TYPES, Resource, Version
+from kubewright.apiserver.resources.conversion import NoConversion, VersionConverter
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.resource import PATCH_TYPES, Resource, Version
+from kubewright.apiserver.resources.strategy import Strategy
+from kubewright.apiserver.resources.subresource import ScaleSubresource, Subresource
 from kubewright.apiserver.rest.store import ResourceStore
-from kubewright.apiserver.strategy import Strategy
-from kubewright.apiserver.subresource import ScaleSubresource, Subresource
 from kubewright.schema.pruning import prune
 from kubewright.schema.structural import Node
 from kubewright.schema.version import TooDeepError, Verdict
@@ -230,7 +230,7 @@ def builtin_resources(
     """
     rows = list(kinds if kinds is not None else resources(version))
     if runtime_config:
-        from .runtime_config import RuntimeConfig
+        from .configuration.runtime_config import RuntimeConfig
 
         rows = RuntimeConfig(runtime_config, rows).served()
     else:

@@ -32,7 +32,7 @@ from .webhooks import DNSResolver, MutatingWebhooks, ValidatingWebhooks, Webhook
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
-    from kubewright.cache.informer import Informer
+    from kubewright.cache.informers.informer import Informer
     from kubewright.client import Client
     from kubewright.client.discovery.api_resource import APIResource
     from kubewright.client.kind_types import AnyKind
@@ -91,8 +91,8 @@ class ClusterAdmission:
 
     async def start(self) -> None:
         """Add the plug-ins; return when namespaces and configuration have been listed."""
-        from .admission.mutating_policies import MutatingPolicies
-        from .admission.validating_policies import ValidatingPolicies
+        from .admission.policies.mutating_policies import MutatingPolicies
+        from .admission.policies.validating_policies import ValidatingPolicies
 
         await self.informers.start()
         server, informers = self.server, self.informers

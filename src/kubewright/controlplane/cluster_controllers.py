@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from kubewright.workloads.cloud.provider import CloudProvider
     from kubewright.workloads.workloads import Workloads
 
-    from .controller_election import ControllerElection
     from .plane import ControlPlane
+    from .replicas.controller_election import ControllerElection
 
 
 class ClusterControllers:
@@ -38,7 +38,7 @@ class ClusterControllers:
         if not plane.storage.is_shared:
             await self._start_here()
         elif plane.runs_controllers or self._has_nodes:
-            from .controller_election import ControllerElection
+            from .replicas.controller_election import ControllerElection
 
             self.election = ControllerElection(
                 plane.client(user_agent="kube-controller-manager"),

@@ -35,16 +35,16 @@ from prometheus_client import Counter
 
 from kubewright.api.errors import ServiceUnavailable
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.apiserver.stored_objects import UndecodableObject
-from kubewright.cache.informer import Informer, ResourceEventHandler
-from kubewright.cache.store import ObjectChange, ObjectKey, SharedEntry, decode_object
+from kubewright.apiserver.resources.stored_objects import UndecodableObject
+from kubewright.cache.informers.informer import Informer, ResourceEventHandler
+from kubewright.cache.stores.store import ObjectChange, ObjectKey, SharedEntry, decode_object
 from kubewright.client.backoff import Backoff
 
 from .storage_list_watch import StorageListWatch
 
 if TYPE_CHECKING:
     from kubewright.api.gvk import GroupResource
-    from kubewright.apiserver.resource import Resource
+    from kubewright.apiserver.resources.resource import Resource
     from kubewright.apiserver.server import APIServer
     from kubewright.apiserver.watch.cache import WatchCache
     from kubewright.apiserver.watch.event import WatchCacheEvent

@@ -22,7 +22,7 @@ from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, Use
 from kubewright.apiserver.http.messages import HTTPRequest
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.resource import Resource
+    from kubewright.apiserver.resources.resource import Resource
     from kubewright.apiserver.server import APIServer
 
 Object = dict[str, Any]

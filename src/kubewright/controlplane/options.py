@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from kubewright.api.times import monotonic_time
+from kubewright.api.values.times import monotonic_time
 from kubewright.apiserver.audit.flags import FLAGS
 from kubewright.options.kinds import (
     ARRAY,
@@ -32,9 +32,9 @@ from kubewright.options.kinds import (
 )
 from kubewright.options.model import SAME, Option, combined, nested, option, options_of, part
 
-from . import plane_options as kinds
+from .configuration import plane_options as kinds
+from .configuration.plane_options import FrontProxy
 from .jwt_authentication.oidc_options import OIDCOptions
-from .plane_options import FrontProxy
 
 if TYPE_CHECKING:
     from kubewright.apiserver.audit import AuditOptions

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Self
 from kubewright.api.kubernetes_version import KubernetesVersion
 from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, User
 from kubewright.apiserver.encoding.protobuf import builtin_codec
+from kubewright.apiserver.priority.work_estimate import WorkEstimator
 from kubewright.apiserver.server import APIServer
 from kubewright.apiserver.version_info import VersionInfo
-from kubewright.apiserver.work_estimate import WorkEstimator
 from kubewright.options.model import method_accepts_options
 from kubewright.trusted_files import read_named_file
 
@@ -36,23 +36,23 @@ from .access import (
     read_authorization_settings,
 )
 from .admission import check_names
-from .bootstrap import bootstrap
+from .bootstrap.objects import bootstrap
 from .builtins import builtin_resources
 from .cluster_controllers import ClusterControllers
+from .configuration.feature_gates import apply_gates, default_gates
+from .configuration.plane_options import check_options, open_store, parse_port_range, parse_service_ranges
+from .configuration.resource_settings import add_metrics_api, set_event_ttl, set_node_ports
 from .controller_names import check_controller_names
-from .feature_gates import apply_gates, default_gates
-from .flow_classifier import FlowClassifier
-from .flow_metrics import FlowMetrics
+from .credentials.plane_credentials import PlaneCredentials, SuppliedCredentials, load_plane_credentials
+from .credentials.serving_certificate import advertised_address, serving_hosts
 from .identity import TokenIssuer, TokenRequests
 from .identity.authentication import Authentication, AuthenticationSettings
-from .identity_lease import IdentityLease
 from .informers import Informers
 from .options import ControlPlaneOptions
-from .plane_credentials import PlaneCredentials, SuppliedCredentials, load_plane_credentials
-from .plane_options import check_options, open_store, parse_port_range, parse_service_ranges
+from .priority.flow_classifier import FlowClassifier
+from .priority.flow_metrics import FlowMetrics
 from .readiness import Readiness
-from .resource_settings import add_metrics_api, set_event_ttl, set_node_ports
-from .serving_certificate import advertised_address, serving_hosts
+from .replicas.identity_lease import IdentityLease
 from .webhooks import ServiceResolver, WebhookClient
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from kubewright.tls.certificates import CertificateAuthority
     from kubewright.workloads.workloads import Workloads
 
-    from .config_reload import ConfigReloader
+    from .configuration.config_reload import ConfigReloader
 
 
 class ControlPlane:
@@ -298,8 +298,8 @@ class ControlPlane:
         from .aggregation import Aggregator
         from .controllers import ControllerManager
         from .controllers.service_allocations import ServiceAllocationRepair
-        from .kubelets import ADDRESS_TYPES, connect_kubelets
-        from .kubelets import USER as KUBELET_CLIENT
+        from .kubelets.kubelets import ADDRESS_TYPES, connect_kubelets
+        from .kubelets.kubelets import USER as KUBELET_CLIENT
 
         self._kubelets = connect_kubelets(
             self.server,
@@ -417,7 +417,7 @@ class ControlPlane:
                     self._kubeconfig = self._scratch / "kubeconfig"
                 self.front.write_kubeconfig(self._kubeconfig, client=self.credentials.admin)
             if any(self.reloaded_files.values()):
-                from .plane_reloads import config_reloaders
+                from .configuration.plane_reloads import config_reloaders
 
                 self.reloaders = config_reloaders(self)
                 for reloader in self.reloaders.values():

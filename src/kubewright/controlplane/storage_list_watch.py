@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Self
 
-from kubewright.api.codec import ObjectHeader, decoder
+from kubewright.api.encoding.codec import ObjectHeader, decoder
 from kubewright.api.errors import Expired
-from kubewright.apiserver.stored_objects import UndecodableObject
+from kubewright.apiserver.resources.stored_objects import UndecodableObject
 from kubewright.client.errors import ConnectionFailed
 from kubewright.storage.contract import StorageError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kubewright.apiserver.rest.store import ResourceStore
     from kubewright.apiserver.watch.dispatcher import EventDispatcher
     from kubewright.apiserver.watch.event import WatchCacheEvent
-    from kubewright.cache.lister_watcher import WatchReceiver
+    from kubewright.cache.reflectors.lister_watcher import WatchReceiver
     from kubewright.storage.contract import Page
 
 _decode_header = decoder(ObjectHeader).decode

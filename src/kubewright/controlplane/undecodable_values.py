@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kubewright.api.builtin_resources import resources
+from kubewright.api.builtin.resources import resources
+from kubewright.apiserver.resources.stored_objects import ENCRYPTED, decode_error
 from kubewright.apiserver.server import STORAGE_PREFIX
-from kubewright.apiserver.stored_objects import ENCRYPTED, decode_error
 from kubewright.storage.contract import Storage
 
 from .storage_keys import resource_finder

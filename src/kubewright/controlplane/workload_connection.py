@@ -11,8 +11,8 @@ from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, Use
 from .loopback_client import LoopbackClient, controller_user
 
 if TYPE_CHECKING:
-    from kubewright.cache.informer import ResourceEventHandler
-    from kubewright.cache.store import ObjectChange
+    from kubewright.cache.informers.informer import ResourceEventHandler
+    from kubewright.cache.stores.store import ObjectChange
     from kubewright.client import Client
 
     from .plane import ControlPlane

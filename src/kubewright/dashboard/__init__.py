@@ -8,15 +8,18 @@
 The server adds the credentials of its client to the requests of the page; the browser never receives them.
 The front end is built from `/dashboard` of the repository into `static/`.
 
-- `server`: `Dashboard`, the routes; `sessions`: tokens, sessions and the checks of every request
-- `assets`: the files of `static/`; `proxy`: `/k8s/`; `responses`: JSON responses and errors
-- `views`: the handlers of `/api`; `event_stream`: `/api/stream`
-- `object_index`: metadata and health of all objects; `object_records`: one object of it;
-  `warning_events`: events; `readable_namespaces`: where the user can list a kind
-- `overview`, `owner_tree`, `search`, `history`: views of the objects
-- `port_forwards`: local ports that are forwarded to pods
-- `traces`: spans of the connected operator; `operator_dashboard`: of one in this process; `remote_traces`,
-  `operator_endpoint`: of another one; `access`: RBAC
+- `access`: RBAC: the graph of subjects, bindings and roles, and the rules that allow or deny a request
+- `assets`: the files of the front end, which are part of the package
+- `event_stream`: `/api/stream`: one stream of Server-Sent Events per page
+- `objects`: views of the objects of a cluster
+- `operators`: operators that are connected to the dashboard, and their spans
+- `port_forwards`: local ports that are forwarded to ports of pods
+- `proxy`: `/k8s/`: the Kubernetes API with the credentials of the server
+- `responses`: responses of the dashboard: JSON, errors, and the headers that restrict what a page can do
+- `server`: `Dashboard`: the HTTP server, its lifecycle and its routes
+- `sessions`: who may use the dashboard: one-time tokens, sessions of pages, and checks against other web
+  pages
+- `views`: handlers of `/api/`: they read the index, the histories, the traces and the access rules
 
 # HTTP interface
 

@@ -1,7 +1,7 @@
-from .operator_dashboard import OperatorDashboard as OperatorDashboard
-from .operator_endpoint import OperatorEndpoint as OperatorEndpoint
-from .remote_traces import RemoteTraces as RemoteTraces
+from .operators.operator_dashboard import OperatorDashboard as OperatorDashboard
+from .operators.operator_endpoint import OperatorEndpoint as OperatorEndpoint
+from .operators.remote_traces import RemoteTraces as RemoteTraces
+from .operators.traces import TraceStore as TraceStore
 from .server import ClusterName as ClusterName
 from .server import Dashboard as Dashboard
 from .server import DashboardError as DashboardError
-from .traces import TraceStore as TraceStore

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from kubewright.api.codec import loads
+from kubewright.api.encoding.codec import loads
 from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.unstructured import Unstructured

@@ -10,14 +10,14 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from kubewright.api.codec import encode
+from kubewright.api.encoding.codec import encode
 
-from .object_index import ObjectIndex
-from .object_records import ObjectRecord
-from .overview import describe_overview
-from .owner_tree import describe_tree
+from .objects.object_index import ObjectIndex
+from .objects.object_records import ObjectRecord
+from .objects.overview import describe_overview
+from .objects.owner_tree import describe_tree
+from .operators.traces import RecordType, TraceStore
 from .responses import DATA_HEADERS, RequestError
-from .traces import RecordType, TraceStore
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.codec import DecodeError, loads
 from kubewright.api.core.v1 import Pod
-from kubewright.api.names import check_dns_subdomain
+from kubewright.api.encoding.codec import DecodeError, loads
+from kubewright.api.values.names import check_dns_subdomain
 
 from .proxy import read_body
 from .responses import RequestError, json_response

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from kubewright.api.codec import encode
+from kubewright.api.encoding.codec import encode
 from kubewright.client.transport.headers import replace_surrogates
 
 if TYPE_CHECKING:

@@ -23,11 +23,11 @@ from kubewright.client.errors import ConnectionFailed, CredentialsError, NoKindM
 from kubewright.runnable import BaseRunnable
 
 from .assets import Assets
+from .operators.traces import TraceStore
 from .port_forwards import PortForwards
 from .proxy import KubernetesProxy
 from .responses import RequestError, error_response, json_response
 from .sessions import RequestChecks, Sessions, session_of
-from .traces import TraceStore
 from .views import Handler, Views
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from kubewright.api.times import wall_time
+from kubewright.api.values.times import wall_time
 
 HEADER: Final = "X-Kubewright-Dashboard"
 """Header with the session."""

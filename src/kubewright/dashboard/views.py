@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.codec import DecodeError, loads
+from kubewright.api.encoding.codec import DecodeError, loads
 from kubewright.api.gvk import GroupVersionKind
 
 from .access import AccessRules, explain_access
 from .event_stream import OverviewEncoder, PageStream
-from .history import Histories
-from .object_index import ObjectIndex, parse_object
-from .owner_tree import describe_tree
+from .objects.history import Histories
+from .objects.object_index import ObjectIndex, parse_object
+from .objects.owner_tree import describe_tree
+from .objects.search import search
+from .operators.traces import TraceStore
 from .proxy import read_body
 from .responses import RequestError, json_response, raw_json_response
-from .search import search
-from .traces import TraceStore
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from kubewright.manager.log_handler import LazyLogHandler
+from kubewright.manager.observability.log_handler import LazyLogHandler
 
 from .flags import FlagError, mentions_flag, parse_flags
 from .kube_apiserver_flags import ABBREVIATIONS, OTHER_NAMES, TYPES, help_text
@@ -62,7 +62,7 @@ async def serve(settings: ServerSettings, log: LogHandler) -> None:
     from kubewright.apiserver.shutdown import StopSignals
     from kubewright.controlplane.plane import ControlPlane
     from kubewright.storage import StorageError
-    from kubewright.storage.store_lock import StoreInUse
+    from kubewright.storage.sqlite.store_lock import StoreInUse
 
     from .etcd_connection import EtcdUnavailable, open_etcd
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kubewright.api.kubernetes_version import KubernetesVersion
-from kubewright.controlplane.feature_gates import check_gates, warn_of_gates
+from kubewright.controlplane.configuration.feature_gates import check_gates, warn_of_gates
 from kubewright.options.kinds import INTEGER, LIST
 from kubewright.options.model import keyword_arguments
 

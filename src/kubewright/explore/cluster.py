@@ -17,7 +17,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.declarations import Rbac
+from kubewright.api.declaring.declarations import Rbac
 from kubewright.api.unstructured import Unstructured
 from kubewright.apiserver.watch.cache import WatchCache
 from kubewright.apiserver.watch.event import WatchCacheEvent
@@ -25,8 +25,8 @@ from kubewright.client import Client
 from kubewright.client.errors import ConnectionFailed
 from kubewright.controlplane import ControlPlane
 from kubewright.manager import Operator
-from kubewright.manager.installation import install_definitions, install_webhooks
-from kubewright.manager.operator_webhooks import build_webhook_server, has_webhooks
+from kubewright.manager.operators.installation import install_definitions, install_webhooks
+from kubewright.manager.operators.operator_webhooks import build_webhook_server, has_webhooks
 from kubewright.storage.memory import MemoryStorage
 from kubewright.workloads.controllers import PROGRAMS, component_names
 

@@ -27,8 +27,8 @@ from .replica import ReplicaDispatcher, ReplicaServer, ReplicaStore
 from .transport import OperatorTransport
 
 if TYPE_CHECKING:
+    from kubewright.apiserver.resources.strategy import Operation
     from kubewright.apiserver.rest.options import DeletionOptions
-    from kubewright.apiserver.strategy import Operation
     from kubewright.client import Client
     from kubewright.controlplane.crds.conditions import Definition
 

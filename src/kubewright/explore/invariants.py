@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, overload
 
-from kubewright.api.declarations import Declaration, DeclarationProvider
+from kubewright.api.declaring.declarations import Declaration, DeclarationProvider
 
 from .state import IGNORED_RESOURCES, ClusterState, KindName, StateObject, split_kind
 

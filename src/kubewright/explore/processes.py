@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kubewright.client import Client
 from kubewright.manager import Operator
-from kubewright.manager.operator_runtime import prepare
+from kubewright.manager.operators.operator_runtime import prepare
 
 from .loop import PROCESS, ProcessState
 from .reconcile_order import control_order

@@ -70,7 +70,7 @@ class ControlPlaneControllers:
 
     async def run(self, client: Client, stop: asyncio.Event) -> None:
         """Run the controllers."""
-        from kubewright.controlplane.admission.quotas import ResourceQuotas
+        from kubewright.controlplane.admission.quotas.quotas import ResourceQuotas
         from kubewright.controlplane.controller_names import BUILT_IN
         from kubewright.controlplane.controllers import ControllerManager, default_components
         from kubewright.controlplane.informers import Informers

@@ -14,8 +14,8 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kubewright.controller.controller import Controller
-from kubewright.controller.queue import LOW_PRIORITY
-from kubewright.manager.trace_feed import controllers_of
+from kubewright.controller.queues.queue import LOW_PRIORITY
+from kubewright.manager.observability.trace_feed import controllers_of
 
 if TYPE_CHECKING:
     from kubewright.manager.manager import Manager

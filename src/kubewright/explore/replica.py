@@ -44,9 +44,9 @@ from .transport import REQUEST_TIMEOUT, OperatorTransport
 
 if TYPE_CHECKING:
     from kubewright.apiserver.authentication.user import User
+    from kubewright.apiserver.resources.stored_objects import UndecodableObject
     from kubewright.apiserver.rest.store import ResourceStore
     from kubewright.apiserver.server import APIServer
-    from kubewright.apiserver.stored_objects import UndecodableObject
     from kubewright.apiserver.watch.cache import WatchCache
     from kubewright.apiserver.watch.event import WatchCacheEvent
     from kubewright.controlplane.informers import Informers

@@ -31,7 +31,7 @@ from kubewright.api.errors import APIError
 from kubewright.client.errors import ConnectionFailed, NoKindMatch
 from kubewright.controller.controller import current_reconcile
 from kubewright.controller.request import TemporaryError, TerminalError
-from kubewright.manager.leader_election import LeadershipLost
+from kubewright.manager.elections.leader_election import LeadershipLost
 
 from .aligned_steps import AlignedSteps
 from .cluster import RunLimit, SimulatedCluster

@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from kubewright.api import codec
-from kubewright.api.declarations import Rbac
+from kubewright.api.declaring.declarations import Rbac
+from kubewright.api.encoding import codec
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.storage.contract import KeyValue, Storage, StorageEvent

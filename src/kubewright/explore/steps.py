@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection
 from typing import Any, Protocol, TypeVar
 
 from kubewright.api.meta import MetaObject
-from kubewright.api.times import Duration
 from kubewright.api.unstructured import Unstructured
+from kubewright.api.values.times import Duration
 from kubewright.client import Client
 from kubewright.client.patches import Patch, merge_patch
 from kubewright.client.wait import WaitPredicate, condition, exists, field_is, is_deleted

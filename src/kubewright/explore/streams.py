@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from multidict import CIMultiDict
 
-from kubewright.api.codec import ObjectHeader, decoder
+from kubewright.api.encoding.codec import ObjectHeader, decoder
 from kubewright.client.errors import ConnectionFailed
 
 from .faults import ERRORS, Fault

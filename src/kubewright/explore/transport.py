@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlencode
 import msgspec
 from multidict import CIMultiDict
 
-from kubewright.api.codec import DecodeError, ObjectHeader, decoder
+from kubewright.api.encoding.codec import DecodeError, ObjectHeader, decoder
 from kubewright.apiserver.http.messages import HTTPRequest
 from kubewright.apiserver.http.request_info import RequestInfo, parse_request_info
 from kubewright.apiserver.in_process import ADMINISTRATOR, InProcessTransport

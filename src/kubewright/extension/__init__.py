@@ -9,24 +9,26 @@
 `kubewright run module:app` serves it and registers it with a cluster. It is the short form of
 `kubewright.apiserver`, as `Operator` is of `kubewright.controller`.
 
-| module | contents |
-|---|---|
-| `app` | `APIServerApp`: resources and the functions for them |
-| `functions` | declared functions and the arguments that they receive by type |
-| `strategy`, `admission`, `conversion`, `subresources`, `authorization` | how the server calls them |
-| `sessions`, `proxy` | what exec-like and proxy subresources talk to |
-| `permissions` | `Permissions`: custom verbs |
-| `rest`, `backend_storage` | `Rest`: resources whose objects come from another system |
-| `testing` | `RestLaws`: tests for every `Rest` |
-| `metric_apis` | custom.metrics.k8s.io and external.metrics.k8s.io |
-| `reader` | `ObjectReader`: cached reads of own objects and of objects of the cluster |
-| `audit` | audit events for functions, a file or a webhook |
-| `priority` | priority and fairness with the FlowSchemas of the cluster |
-| `settings` | what differs between a development machine and a cluster |
-| `certificates` | serving certificates and their rotation |
-| `registration` | the APIServices of a running server |
-| `runtime` | `serve_app`: server, delegation, admission, caches, registration |
-| `rbac` | permissions that the server requires |
+- `admission`: admission plug-in that calls the admission functions of an `APIServerApp`
+- `app`: `APIServerApp`: declares an extension API server with decorated functions
+- `audit`: the audit log of an `APIServerApp`: events for functions, a file or a webhook
+- `authorization`: authorizer that calls a function of an `APIServerApp`
+- `conversion`: conversion between versions with a `Converter`, as conversion webhooks have it
+- `functions`: functions of an `APIServerApp`: the objects that they take, and the arguments that they receive
+  by type
+- `metric_apis`: the APIs custom.metrics.k8s.io and external.metrics.k8s.io, which HorizontalPodAutoscalers
+  read
+- `permissions`: custom verbs: permissions that a function of an `APIServerApp` checks for the user of the
+  request
+- `priority`: priority and fairness of an extension API server, with the FlowSchemas and priority levels of
+  its cluster
+- `proxy`: subresources that forward requests to another server, as `pods/proxy` and `services/proxy` do
+- `reader`: `ObjectReader`: cached reads of the objects of an extension API server and of its cluster
+- `rest`: resources whose objects come from another system
+- `serving`: serving an `APIServerApp`: settings, certificates, registration, permissions
+- `sessions`: `ExecSession`: the standard streams of a client that is connected to an exec-like subresource
+- `strategy`: the strategy of a resource whose defaults and validation are declared functions
+- `subresources`: subresources that a function of an `APIServerApp` serves
 """
 
 from kubewright.lazy import attach_stub

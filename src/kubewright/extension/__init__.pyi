@@ -7,9 +7,9 @@ from .metric_apis import MetricValue as MetricValue
 from .permissions import Permissions as Permissions
 from .proxy import ProxyTarget as ProxyTarget
 from .reader import ObjectReader as ObjectReader
-from .rest import PageRequest as PageRequest
-from .rest import Rest as Rest
-from .runtime import RunningAPIServer as RunningAPIServer
-from .runtime import serve_app as serve_app
+from .rest.rest import PageRequest as PageRequest
+from .rest.rest import Rest as Rest
+from .serving.runtime import RunningAPIServer as RunningAPIServer
+from .serving.runtime import serve_app as serve_app
+from .serving.settings import APIServerSettings as APIServerSettings
 from .sessions import ExecSession as ExecSession
-from .settings import APIServerSettings as APIServerSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kubewright.api.codec import to_plain
+from kubewright.api.encoding.codec import to_plain
 from kubewright.api.errors import internal_error, invalid
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 from kubewright.webhook.review import Denied

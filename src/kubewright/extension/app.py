@@ -28,14 +28,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
-from kubewright.api.declarations import Declaration, Rbac, resource_info
+from kubewright.api.declaring.declarations import Declaration, Rbac, resource_info
 from kubewright.api.gvk import GroupKind, GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.callables import is_async
-from kubewright.manager.injection import InjectionError, check_arguments, describe
-from kubewright.manager.registration import as_sequence, check_kind, import_submodules
+from kubewright.manager.operators.injection import InjectionError, check_arguments, describe
+from kubewright.manager.operators.registration import as_sequence, check_kind, import_submodules
 
-from . import rbac
 from .audit import AuditFunction
 from .authorization import AuthorizeFunction
 from .functions import (
@@ -48,7 +47,8 @@ from .functions import (
     DeclaredFunction,
     Validation,
 )
-from .settings import APIServerSettings
+from .serving import rbac
+from .serving.settings import APIServerSettings
 from .subresources import (
     DeclaredSubresource,
     ExecSubresource,
@@ -59,13 +59,13 @@ from .subresources import (
 
 if TYPE_CHECKING:
     from kubewright.apiserver import APIServer, Resource, Strategy
-    from kubewright.apiserver.typed import ResourceSettings
+    from kubewright.apiserver.resources.typed import ResourceSettings
     from kubewright.client import Client
     from kubewright.manifests.project import OperatorDeployment
     from kubewright.webhook.conversion import Converter
 
     from .metric_apis import CustomMetrics, ExternalMetrics, MetricAPI
-    from .rest import Rest
+    from .rest.rest import Rest
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -393,7 +393,7 @@ class APIServerApp:
 
     def build(self, values: Mapping[str, Any]) -> list[Resource]:
         """Return the resources for an `APIServer`; `values` are the arguments of functions by name."""
-        from .resources import build_resource
+        from .serving.resources import build_resource
 
         for converter in self._converters.values():
             name = converter.hub.__name__
@@ -478,7 +478,7 @@ class APIServerApp:
 
         Without a client it connects to the cluster as kubectl does.
         """
-        from .runtime import run_app
+        from .serving.runtime import run_app
 
         await run_app(self, client, stop)
 

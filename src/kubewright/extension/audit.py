@@ -15,12 +15,12 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kubewright.manager.settings import SettingsError
+from kubewright.manager.operators.settings import SettingsError
 
 if TYPE_CHECKING:
     from kubewright.apiserver.audit import AuditBackend, AuditEvent, Auditor
 
-    from .settings import APIServerSettings
+    from .serving.settings import APIServerSettings
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api import codec
+from kubewright.api.encoding import codec
 from kubewright.api.errors import BadRequest
 from kubewright.schema.defaulting import apply_defaults
 from kubewright.webhook.conversion import ConversionError, Converter

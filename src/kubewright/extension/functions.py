@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kubewright.api.codec import DecodeError, from_plain, to_plain
+from kubewright.api.encoding.codec import DecodeError, from_plain, to_plain
 from kubewright.api.errors import APIError, forbidden, invalid
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupKind, GroupResource
 from kubewright.api.meta import MetaObject
 from kubewright.apiserver.admission import AdmissionAttributes
 from kubewright.apiserver.authentication.user import User
-from kubewright.apiserver.strategy import Operation
+from kubewright.apiserver.resources.strategy import Operation
+from kubewright.apiserver.resources.subresource import SubresourceRequest
 from kubewright.apiserver.streams.contract import ByteStream
-from kubewright.apiserver.subresource import SubresourceRequest
 from kubewright.client import Client
-from kubewright.manager.injection import InjectedFunction, describe, value_name
+from kubewright.manager.operators.injection import InjectedFunction, describe, value_name
 from kubewright.webhook.review import Denied
 
 from .permissions import Permissions

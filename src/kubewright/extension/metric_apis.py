@@ -33,12 +33,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kubewright.api.errors import APIError, BadRequest, MethodNotAllowed, NotFound
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.label_selectors import Selector, SelectorError, parse_selector
-from kubewright.api.quantity import Quantity
-from kubewright.api.times import format_time, now
+from kubewright.api.selectors.label_selectors import Selector, SelectorError, parse_selector
+from kubewright.api.values.quantity import Quantity
+from kubewright.api.values.times import format_time, now
 from kubewright.apiserver.encoding.negotiation import encode, negotiate, respond
-from kubewright.apiserver.resource import Resource, Version
-from kubewright.apiserver.subresource import Subresource
+from kubewright.apiserver.resources.resource import Resource, Version
+from kubewright.apiserver.resources.subresource import Subresource
 from kubewright.background import run_forever
 from kubewright.client.errors import NoKindMatch
 from kubewright.client.kind_types import metadata_of

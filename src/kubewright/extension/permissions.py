@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kubewright.api.declarations import resource_info
+from kubewright.api.declaring.declarations import resource_info
 from kubewright.api.meta import MetaObject
 from kubewright.apiserver.authorization import AuthorizationAttributes, Decision, forbidden
 

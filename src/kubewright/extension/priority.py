@@ -15,16 +15,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.codec import to_plain
+from kubewright.api.encoding.codec import to_plain
 from kubewright.api.errors import APIError
 from kubewright.api.flowcontrol.v1 import FlowSchema, PriorityLevelConfiguration
-from kubewright.apiserver.flow_control import Flow, FlowControl
-from kubewright.apiserver.work_estimate import WorkEstimator
+from kubewright.apiserver.priority.flow_control import Flow, FlowControl
+from kubewright.apiserver.priority.work_estimate import WorkEstimator
 from kubewright.background import run_forever
 from kubewright.cache import Cache
 from kubewright.client.errors import NoKindMatch
-from kubewright.controlplane.flow_classifier import by_precedence, flow_of, matching_schema, priority_levels
-from kubewright.controlplane.flow_metrics import FlowMetrics
+from kubewright.controlplane.priority.flow_classifier import (
+    by_precedence,
+    flow_of,
+    matching_schema,
+    priority_levels,
+)
+from kubewright.controlplane.priority.flow_metrics import FlowMetrics
 
 if TYPE_CHECKING:
     from kubewright.apiserver.authentication.user import User

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.codec import to_plain
+from kubewright.api.encoding.codec import to_plain
 from kubewright.api.field_errors import FieldError
-from kubewright.apiserver.strategy import MaybeAwait, Operation, Strategy
+from kubewright.apiserver.resources.strategy import MaybeAwait, Operation, Strategy
 from kubewright.webhook.review import Denied
 
 from .functions import DeclaredFunction, Validation, copy_changes, decode, field_errors, rejection, with_user
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kubewright.api.meta import MetaObject
-    from kubewright.apiserver.resource import Version
+    from kubewright.apiserver.resources.resource import Version
 
-    from .rest import Rest
+    from .rest.rest import Rest
 
 Object = dict[str, Any]
 

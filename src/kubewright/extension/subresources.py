@@ -14,10 +14,10 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kubewright.api.codec import from_plain, to_plain
+from kubewright.api.encoding.codec import from_plain, to_plain
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.apiserver.http.messages import HTTPResponse
-from kubewright.apiserver.subresource import Subresource, SubresourceRequest
+from kubewright.apiserver.resources.subresource import Subresource, SubresourceRequest
 
 from .functions import PROXY, DeclaredFunction, with_user
 

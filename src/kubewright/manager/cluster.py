@@ -13,8 +13,8 @@ from contextvars import ContextVar
 
 from kubewright.api.scheme import Scheme
 from kubewright.cache import Cache, CachedClient, KindOptions
+from kubewright.cache.informers.resync import RESYNC_SECONDS
 from kubewright.cache.read_spans import CacheReadPublisher
-from kubewright.cache.resync import RESYNC_SECONDS
 from kubewright.client import Client
 from kubewright.client.kind_types import AnyKind
 from kubewright.client.rest.call_spans import CallPublisher
@@ -23,7 +23,7 @@ from kubewright.client.transport.interface import APIResponse, ResponseStream
 from kubewright.runnable import BaseRunnable
 from kubewright.tracing.source import SpanPublisher
 
-from .unawaited import OperatorClient
+from .contexts.unawaited import OperatorClient
 
 _writing: ContextVar[Cluster | None] = ContextVar("kubewright_writing", default=None)
 """The cluster whose client sends a request. Leader election and events are not fenced."""

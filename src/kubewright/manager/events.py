@@ -21,12 +21,12 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
-from kubewright.api.codec import to_plain
+from kubewright.api.encoding.codec import to_plain
 from kubewright.api.errors import AlreadyExists, APIError, NotFound
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject, ObjectReference
-from kubewright.api.times import format_micro_time, format_time, monotonic_time, now_micro
 from kubewright.api.unstructured import Unstructured
+from kubewright.api.values.times import format_micro_time, format_time, monotonic_time, now_micro
 from kubewright.background import run_forever
 from kubewright.client import Client, patches
 from kubewright.client.errors import ConnectionFailed

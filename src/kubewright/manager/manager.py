@@ -27,7 +27,7 @@ from kubewright.runnable import Runnable, complete
 from kubewright.tracing.source import SpanSource
 
 from .cluster import Cluster
-from .leader_election import LeaderElector, LeadershipLost
+from .elections.leader_election import LeaderElector, LeadershipLost
 from .signals import stopping_on_signals
 
 if TYPE_CHECKING:

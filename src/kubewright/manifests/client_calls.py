@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Final
 
-from kubewright.api.declarations import Rbac
+from kubewright.api.declaring.declarations import Rbac
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.scheme import Scheme, SchemeError, UnknownKindError

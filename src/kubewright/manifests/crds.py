@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Final
 
-from kubewright.api.declarations import ResourceInfo, WebhookConversion, resource_info
+from kubewright.api.declaring.declarations import ResourceInfo, WebhookConversion, resource_info
 from kubewright.api.objects import Object, copy_value
 from kubewright.schema.crd.definition import default_crd, validate_crd
 from kubewright.schema.generation.errors import DeclarationError, Problem

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from kubewright.api.declarations import Rbac, resource_info
+from kubewright.api.declaring.declarations import Rbac, resource_info
 from kubewright.api.objects import Object
 from kubewright.schema.generation.errors import DeclarationError, Problem
 from kubewright.schema.generation.from_types import Options

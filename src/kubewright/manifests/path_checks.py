@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from kubewright.api.jsonpath import JSONPath
-from kubewright.api.jsonpath_steps import JSONPathError
+from kubewright.api.selectors.jsonpath import JSONPath
+from kubewright.api.selectors.jsonpath_steps import JSONPathError
 from kubewright.schema.structural import Schema
 
 _NAME: Final = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)")

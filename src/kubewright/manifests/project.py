@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from kubewright.api.declarations import (
+from kubewright.api.declaring.declarations import (
     Declaration,
     DeclarationProvider,
     Rbac,

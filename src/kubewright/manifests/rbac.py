@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kubewright.api.declarations import Rbac
+from kubewright.api.declaring.declarations import Rbac
 from kubewright.schema.generation.errors import DeclarationError, Problem
 
 Manifest = dict[str, Any]

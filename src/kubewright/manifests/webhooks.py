@@ -12,14 +12,14 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
-from kubewright.api.codec import to_plain
-from kubewright.api.declarations import (
+from kubewright.api.declaring.declarations import (
     Webhook,
     WebhookConfiguration,
     is_resource,
     resource_info,
     webhook_path,
 )
+from kubewright.api.encoding.codec import to_plain
 from kubewright.schema.generation.errors import DeclarationError, Problem
 
 Manifest = dict[str, Any]

@@ -72,7 +72,7 @@ def _number(convert: Callable[[str], Any], name: str, text: str) -> Any:
 
 def parse_seconds(text: str) -> float:
     """Return the seconds of a duration in Go's notation."""
-    from kubewright.api.times import Duration
+    from kubewright.api.values.times import Duration
 
     try:
         return Duration(text).total_seconds()

@@ -22,7 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from kubewright.api.errors import APIError, BadRequest, Conflict
-from kubewright.api.times import format_time
+from kubewright.api.values.times import format_time
 from kubewright.schema.structural import Node
 
 from . import field_set, path_elements, typed

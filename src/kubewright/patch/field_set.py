@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kubewright.api import go_format
+from kubewright.api.values import go_format
 
 from .path_elements import SELF, FieldSetError, Path, canonical_element, in_order, path_text
 

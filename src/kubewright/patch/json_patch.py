@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kubewright.api import go_format
+from kubewright.api.values import go_format
 
 from .comparison import same_value
 from .errors import MalformedPatch, PatchDoesNotApply, PatchTestFailed, PatchTooLarge, bounded_depth

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from kubewright.api import go_format
-from kubewright.api.times import format_time, parse_time
+from kubewright.api.values import go_format
+from kubewright.api.values.times import format_time, parse_time
 
 from . import field_set, path_elements
 from .field_set import Tree

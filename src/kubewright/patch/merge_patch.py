@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.api import go_format
+from kubewright.api.values import go_format
 
 from .comparison import same_value
 from .errors import MalformedPatch, PatchConflict, bounded_depth

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kubewright.api import go_format
+from kubewright.api.values import go_format
 
 Path = tuple[str, ...]
 

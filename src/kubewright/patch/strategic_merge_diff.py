@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kubewright.api import go_format
+from kubewright.api.values import go_format
 from kubewright.schema.structural import Node
 
 from .comparison import same_value

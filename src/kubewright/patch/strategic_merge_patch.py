@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-from kubewright.api.go_format import format_literal, format_value, json_type_name, quote, type_name
+from kubewright.api.values.go_format import format_literal, format_value, json_type_name, quote, type_name
 from kubewright.schema.structural import Node
 
 from .errors import MalformedPatch, PatchDoesNotApply, PatchFailed, bounded_depth

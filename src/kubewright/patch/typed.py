@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.api import go_format
+from kubewright.api.values import go_format
 from kubewright.schema.structural import NO_DEFAULT, Node
 
 from . import field_set, path_elements

@@ -9,22 +9,22 @@ overwritten: a file that exists is kept, extended by imports and definitions tha
 error before anything is written. The directory `config` is not scaffolded; `kubewright.manifests` generates
 it from the types and the settings.
 
-- `inputs`: `ProjectInputs` and `Resource`, what a user chooses, with checks of names
-- `templates`: renders jinja2 templates, also those of plug-ins (entry points `kubewright.templates`)
-- `lock`: `.kubewright/scaffold.lock`, what was generated from which inputs
-- `files`: `Changes`, and writing of rendered files
-- `init`, `api`, `webhook`, `kubectl_plugin`, `credential_plugin`, `edit`: the commands; `plugin_project`:
-  projects of plug-ins only
-- `upgrade`: merges newer templates into a project; `merge`: three-way merge of texts
-- `template_api`: kinds with templates instead of code; `values_schema`: their fields from `values.yaml`
-- `layout`: moves modules between the layouts with one and with several API groups
-- `python_edits`: adds imports and definitions to a module
-- `toml_edits`: sets single keys of a TOML file
-- `from_crd`: `generate_types`, Python types from a CustomResourceDefinition; `crd_api` adds them to a project
-- `from_kubebuilder`, `from_kopf`, `kopf_handlers`: start a project from one of kubebuilder or kopf
-- `check`: problems of a project, and its CustomResourceDefinitions in a released version
-- `schema_types`, `keyword_markers`, `builtin_types`: types and markers for schemas
-- `python_names`, `python_source`: names and layout of generated code
+- `additions`: functions that add kinds, webhooks, API servers and plug-ins to a project
+- `check`: checks of a project: declarations, permissions, and compatibility with a released version
+- `edit`: `edit_project`: change the settings of a project; its files follow
+- `errors`: the error of this package
+- `files`: write rendered files, and report what was done
+- `init`: `init_project`: create a project in a directory
+- `inputs`: what a user chooses: the inputs of a project and of the kinds in it, with checks of their names
+- `layout`: paths and modules of kinds, and the change between the layouts with one and with several API
+  groups
+- `lock`: the scaffold lock: what was generated, from which inputs
+- `migration`: projects from those of other frameworks
+- `render`: render the files of a project from its inputs
+- `source`: edits and layout of source files that keep the user's code
+- `templates`: render template sets
+- `types`: Python types from schemas
+- `upgrade`: `plan_upgrade`: bring the generated files of a project up to the installed version
 """
 
 from __future__ import annotations

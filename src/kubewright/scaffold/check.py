@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 from kubewright.manifests import DeclarationError, Options, Project, crd, find_client_calls, generate
 from kubewright.schema.generation.errors import Problem
 
-from .from_crd import CRDError, read_crds
+from .types.from_crd import CRDError, read_crds
 
 Definition = dict[str, Any]
 SUFFIXES: Final = (".yaml", ".yml", ".json")

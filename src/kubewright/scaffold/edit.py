@@ -12,7 +12,7 @@ from .errors import ScaffoldError
 from .files import Changes, FileWriter
 from .layout import change_layout
 from .lock import ScaffoldLock
-from .toml_edits import Value, set_key
+from .source.toml_edits import Value, set_key
 
 PROJECT_KEYS = ("multigroup", "namespaced")
 

@@ -13,7 +13,7 @@ import kubewright
 
 from .errors import ScaffoldError
 from .lock import LOCK_FILE, GeneratedFile, ScaffoldLock
-from .python_edits import extend_source
+from .source.python_edits import extend_source
 
 
 @dataclass

@@ -11,7 +11,7 @@ from .files import Changes, FileWriter
 from .inputs import ProjectInputs
 from .lock import LOCK_FILE, ScaffoldLock
 from .render import render_init
-from .toml_edits import Value, set_keys
+from .source.toml_edits import Value, set_keys
 
 
 def init_project(directory: Path, project: ProjectInputs) -> Changes:

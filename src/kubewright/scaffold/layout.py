@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from .errors import ScaffoldError
 from .files import FileWriter
 from .inputs import ProjectInputs, ResourceInput
-from .python_edits import Import, rewrite_imports
+from .source.python_edits import Import, rewrite_imports
 from .templates import render_set
 
 

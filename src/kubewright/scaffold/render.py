@@ -15,9 +15,9 @@ import kubewright
 from .inputs import ProjectInputs, ResourceInput
 from .layout import module_file, template_fields, template_variables
 from .lock import ScaffoldLock
-from .python_edits import extend_source
+from .source.python_edits import extend_source
+from .source.toml_edits import Value, set_keys
 from .templates import render_set
-from .toml_edits import Value, set_keys
 
 COPY: Final = "copy"
 """Template set of files that were derived from a file of the user."""

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Final
 import kubewright
 
 from .errors import ScaffoldError
-from .python_edits import sort_imports
+from .source.python_edits import sort_imports
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -34,9 +34,9 @@ from kubewright.manifests.settings import RENAMED_KEYS, SETTINGS_FILES
 from .errors import ScaffoldError
 from .files import Changes, FileWriter
 from .lock import LOCK_FILE, GeneratedFile, ScaffoldLock
-from .merge import has_conflicts, merge, split_lines
 from .render import COPY, RenderedFile, render_project
-from .toml_edits import rename_key
+from .source.merge import has_conflicts, merge, split_lines
+from .source.toml_edits import rename_key
 
 Action = Literal["create", "change", "remove"]
 

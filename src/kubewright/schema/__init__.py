@@ -16,6 +16,18 @@ A schema is OpenAPI v3 as in a CRD. `Node` is its graph, shared by validation, a
 
 The parts can be used alone: `prune`, `drop_nulls`, `apply_defaults`, `validate_value`, `validate_lists`,
 `validate_embedded`, `coerce_metadata`, `validate_metadata`.
+
+- `crd`: validation of CustomResourceDefinitions, and what a CRD version declares besides its schema
+- `defaulting`: missing fields are set to the default of their schema, outermost first
+- `duplicates`: keys that occur twice in one JSON object
+- `examples`: example objects of a schema that together have every field, each with all of its kinds of values
+- `field_errors`: short constructors for field errors and field paths
+- `generation`: schemas from Python types
+- `pruning`: unknown fields are removed and their paths returned
+- `shapes`: differences between the fields of two schemas, such as those of two versions of a kind
+- `structural`: A structural schema as a graph of nodes
+- `validation`: validation of objects against a schema
+- `version`: the compiled schema of one version of a custom resource
 """
 
 from kubewright.lazy import attach_stub

@@ -10,7 +10,7 @@ import json
 from collections.abc import Set
 from typing import Any
 
-from kubewright.api.codec import DecodeError
+from kubewright.api.encoding.codec import DecodeError
 
 _MAX_PREFIX = 1024
 """Characters of a path below which it is extended: the cost of a field does not depend on its depth."""

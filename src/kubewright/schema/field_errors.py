@@ -12,7 +12,7 @@ from typing import Final
 
 from kubewright.api.field_errors import OMIT as OMIT
 from kubewright.api.field_errors import FieldError
-from kubewright.api.go_format import GoStruct as GoStruct
+from kubewright.api.values.go_format import GoStruct as GoStruct
 
 ROOT: Final = "<nil>"
 

@@ -4,16 +4,18 @@
         revision = await store.create("/notes/a", b"hello")
         await store.update("/notes/a", b"world", expected=revision)
 
-- `contract`: `Storage` and `StorageWatch`, which every implementation provides.
-- `memory`, `sqlite`, `etcd`, `postgresql`: the implementations; `url` opens one by URL.
-- `local`, `keyspace`, `sorted_keys`: what memory and SQLite share.
-- `logfile`, `rows`, `high_water_mark`, `store_lock`: the SQLite file; `backups`: backup and restore.
-- `etcd_connection`, `etcd_watch`: the parts of etcd.
-- `postgresql_options`, `postgresql_connection`, `postgresql_schema`, `postgresql_watch`: the parts of
-  PostgreSQL.
-- `socket_server`, `socket_storage`: the storage of one process for other processes of the machine;
-  `socket_messages`, `shared_revision`: the parts of both.
-- `testing`: `StorageLaws`, tests of the contract for every implementation.
+- `backups`: backups of a store while servers use it
+- `contract`: the storage contract: a revisioned key-value store with history and watch
+- `etcd`: storage in etcd
+- `keyspace`: state of a storage in memory: current values, recent history and watches
+- `local`: base of the storages in this process: everything except durability
+- `memory`: storage in memory
+- `postgresql`: storage in PostgreSQL
+- `socket`: the storage of one process for other processes of the machine
+- `sorted_keys`: a sorted set of keys
+- `sqlite`: storage in a SQLite file
+- `testing`: tests of the storage contract, for every implementation of `Storage`
+- `url`: open a storage by URL
 """
 
 from kubewright.lazy import attach_stub

@@ -13,11 +13,11 @@ from .contract import StorageError as StorageError
 from .contract import StorageEvent as StorageEvent
 from .contract import StorageUnavailable as StorageUnavailable
 from .contract import StorageWatch as StorageWatch
-from .etcd import EtcdStorage as EtcdStorage
+from .etcd.storage import EtcdStorage as EtcdStorage
 from .keyspace import History as History
-from .logfile import DamagedStore as DamagedStore
 from .memory import MemoryStorage as MemoryStorage
-from .postgresql import PostgreSQLStorage as PostgreSQLStorage
-from .sqlite import SQLiteStorage as SQLiteStorage
-from .store_lock import StoreInUse as StoreInUse
+from .postgresql.storage import PostgreSQLStorage as PostgreSQLStorage
+from .sqlite.logfile import DamagedStore as DamagedStore
+from .sqlite.storage import SQLiteStorage as SQLiteStorage
+from .sqlite.store_lock import StoreInUse as StoreInUse
 from .url import open_storage as open_storage

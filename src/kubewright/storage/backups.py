@@ -30,7 +30,7 @@ from typing import NamedTuple
 from kubewright.trusted_files import UntrustedFile, check_file
 
 from .contract import KeyExists, KeyValue, RevisionMismatch, Storage, StorageError
-from .rows import FORMAT, SCHEMA, LogContents, Row, insert_rows, write_facts
+from .sqlite.rows import FORMAT, SCHEMA, LogContents, Row, insert_rows, write_facts
 
 logger = logging.getLogger("kubewright.storage")
 
@@ -144,7 +144,7 @@ def _remove(temporary: Path) -> None:
 
 def read_backup(path: Path) -> LogContents:
     """Read and verify a backup. Raises `StorageError` if it is damaged or not a backup."""
-    from .logfile import LogFile
+    from .sqlite.logfile import LogFile
 
     if not path.is_file():
         raise StorageError(f"the backup {path} does not exist")
@@ -159,8 +159,8 @@ async def restore(url: str, backup: str | os.PathLike[str], *, timeout: float = 
     """
     path = Path(backup)
     _check(path, named=True)
-    from .sqlite import SQLiteStorage
-    from .store_lock import StoreInUse
+    from .sqlite.storage import SQLiteStorage
+    from .sqlite.store_lock import StoreInUse
     from .url import open_storage
 
     contents = await asyncio.to_thread(read_backup, path)

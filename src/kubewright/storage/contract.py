@@ -16,8 +16,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 
 if TYPE_CHECKING:
-    from kubewright.api.field_selectors import FieldSelector
-    from kubewright.api.label_selectors import Selector
+    from kubewright.api.selectors.field_selectors import FieldSelector
+    from kubewright.api.selectors.label_selectors import Selector
 
 
 class KeyValue(NamedTuple):

@@ -15,7 +15,7 @@ import heapq
 from abc import abstractmethod
 from collections.abc import Callable
 
-from kubewright.api.times import wall_time
+from kubewright.api.values.times import wall_time
 from kubewright.background import run_forever
 
 from .contract import (

@@ -88,15 +88,15 @@ def open_storage(url: str, **options: Unpack[StorageOptions]) -> Storage:
         path = rest[2:] if rest.startswith("//") else rest
         if not path:
             raise StorageError(f"{url!r} has no path; use sqlite:PATH, such as sqlite:./state.db")
-        from .sqlite import SQLiteStorage
+        from .sqlite.storage import SQLiteStorage
 
         return SQLiteStorage(path, **given)
     if scheme == "etcd":
-        from .etcd import EtcdStorage
+        from .etcd.storage import EtcdStorage
 
         return EtcdStorage.from_url(url, **given)
     if scheme in ("postgresql", "postgres"):
-        from .postgresql import PostgreSQLStorage
+        from .postgresql.storage import PostgreSQLStorage
 
         return PostgreSQLStorage.from_url(url, **given)
     raise StorageError(f"unknown storage {scheme!r}; use {_FORMS}")

@@ -16,6 +16,9 @@
 - `properties`: `check_operator` checks that an operator converges, is idempotent, restores and cleans up
 - `linearizability`: `find_violations` checks histories of concurrent requests to an API server
 - `permissions`: `PermissionRecorder` compares declared RBAC rules with the requests that were sent
+- `pytest_client_fixture`: the fixture `client`, apart from the others because pytest plug-ins for web
+  frameworks have one as well
+- `pytest_fixtures`: fixtures of the pytest plug-in that need an event loop
 """
 
 from kubewright.lazy import attach_stub

@@ -23,7 +23,7 @@ from kubewright.cache import KindOptions
 from kubewright.client import Client
 from kubewright.client.kind_types import AnyKind
 from kubewright.manager import Manager, Operator
-from kubewright.manager.operator_runtime import prepare
+from kubewright.manager.operators.operator_runtime import prepare
 
 
 class SettingOverrides(TypedDict, total=False):

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kubewright.api.declarations import Declaration, DeclarationProvider, Rbac
+from kubewright.api.declaring.declarations import Declaration, DeclarationProvider, Rbac
 from kubewright.client import Client
 from kubewright.client.rest.request import APIRequest, CallNext
 from kubewright.client.transport.interface import APIResponse, ResponseStream
-from kubewright.manager.installation import installing
+from kubewright.manager.operators.installation import installing
 
 ClientT = TypeVar("ClientT", bound=Client)
 

@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy
 
-from kubewright.api import codec
 from kubewright.api.core.v1 import Namespace
+from kubewright.api.encoding import codec
 from kubewright.api.errors import NotFound
 from kubewright.api.meta import MetaObject, ObjectMeta
 from kubewright.client import Client, is_deleted

@@ -35,7 +35,7 @@ from kubewright.options.model import accepts_options
 if TYPE_CHECKING:
     from kubewright.client.rest.metrics import ClientMetrics
     from kubewright.controlplane import ControlPlane
-    from kubewright.workloads.nodes.pod_control import PodControl
+    from kubewright.workloads.nodes.pods.pod_control import PodControl
     from kubewright.workloads.nodes.simulation import SimulatedNodes
 
 ServerKind = Literal["in-process", "tls", "real"]

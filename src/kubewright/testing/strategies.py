@@ -25,8 +25,8 @@ from hypothesis import reject
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from kubewright.api import codec
-from kubewright.api.declarations import is_resource, resource_info
+from kubewright.api.declaring.declarations import is_resource, resource_info
+from kubewright.api.encoding import codec
 from kubewright.api.meta import MetaObject
 from kubewright.manifests import crd
 from kubewright.schema import SchemaVersion

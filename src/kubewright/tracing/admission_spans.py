@@ -10,7 +10,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from kubewright.api.codec import DecodeError, loads
+from kubewright.api.encoding.codec import DecodeError, loads
 from kubewright.api.redaction import REDACTED, is_secret, redact_secret
 
 from .spans import MAX_TEXT, MAX_TRACEBACK, Span

@@ -11,6 +11,9 @@
 - `identity`: token reviews and subject access reviews; `scheduler_extender`; `audit`: audit events
 - `certificates`: serving certificates from files, from a managed CA in a Secret, or self-signed
 - `server`: the HTTPS server
+- `conversion_checks`: checks of a converter with examples of all fields of all versions, before any object is
+  converted
+- `preserved_fields`: fields that a version cannot represent, stored in an annotation of the converted object
 """
 
 from kubewright.lazy import attach_stub

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from kubewright.api.codec import DecodeError
+from kubewright.api.encoding.codec import DecodeError
 from kubewright.api.errors import Invalid, invalid
 from kubewright.api.field_errors import FieldError
 from kubewright.api.meta import MetaObject

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kubewright.api import codec
+from kubewright.api.encoding import codec
 from kubewright.callables import call_with_accepted
 
 from .review import InvalidReviewError

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar, overload
 
 import msgspec
 
-from kubewright.api import codec
-from kubewright.api.declarations import resource_info
+from kubewright.api.declaring.declarations import resource_info
+from kubewright.api.encoding import codec
 from kubewright.api.gvk import GroupKind, GroupVersion, GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.objects import copy_value

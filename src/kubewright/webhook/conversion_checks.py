@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from kubewright.api import codec
-from kubewright.api.declarations import is_resource, resource_info
+from kubewright.api.declaring.declarations import is_resource, resource_info
+from kubewright.api.encoding import codec
 from kubewright.api.meta import MetaObject
 from kubewright.schema.examples import Examples
 from kubewright.schema.generation.errors import Problem

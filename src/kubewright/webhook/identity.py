@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kubewright.api import codec
+from kubewright.api.encoding import codec
 from kubewright.callables import call_with_accepted
 
 from .review import Denied, InvalidReviewError, UserInfo

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kubewright.api import codec
+from kubewright.api.encoding import codec
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
 from kubewright.api.meta import MetaObject

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from kubewright.api import codec
 from kubewright.api.core.v1 import Node, Pod
+from kubewright.api.encoding import codec
 from kubewright.callables import call_with_accepted
 
 from .review import InvalidReviewError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.cache import CachedClient, KindOptions
-from kubewright.cache.indexes import by_field, by_label, by_labels, by_owner
+from kubewright.cache.stores.indexes import by_field, by_label, by_labels, by_owner
 from kubewright.manager.cluster import Cluster
 from kubewright.manager.events import EventCorrelator, EventRecorder
 from kubewright.manager.manager import Manager

@@ -99,7 +99,7 @@ class _ClientSender:
 
         from multidict import CIMultiDict
 
-        from kubewright.api import codec
+        from kubewright.api.encoding import codec
         from kubewright.client.rest.request import APIRequest
 
         response = await self._client.rest.send(

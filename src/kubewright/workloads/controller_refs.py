@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from kubewright.api.codec import to_plain
+from kubewright.api.encoding.codec import to_plain
 from kubewright.api.errors import Invalid, NotFound
-from kubewright.api.label_selectors import Selector
 from kubewright.api.meta import MetaObject
 from kubewright.api.owners import owner_reference
+from kubewright.api.selectors.label_selectors import Selector
 from kubewright.cache import CachedClient
 from kubewright.client.kind_types import metadata_of
 from kubewright.client.patches import strategic_merge_patch

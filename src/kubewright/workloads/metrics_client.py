@@ -18,14 +18,14 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.quantity import Quantity, QuantityError
+from kubewright.api.values.quantity import Quantity, QuantityError
 from kubewright.client.errors import ConnectionFailed, NoKindMatch
 
 from .pod_metrics import MetricNotFound, MetricsSource, Usage
 
 if TYPE_CHECKING:
     from kubewright.api.core.v1 import Pod
-    from kubewright.api.label_selectors import Selector
+    from kubewright.api.selectors.label_selectors import Selector
     from kubewright.client import Client
 
 RESOURCE, CUSTOM, EXTERNAL = "metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.label_selectors import Selector, SelectorError, selector_from_labels, selector_of
 from kubewright.api.meta import LabelSelector, MetaObject
-from kubewright.cache.indexes import OWNER
+from kubewright.api.selectors.label_selectors import (
+    Selector,
+    SelectorError,
+    selector_from_labels,
+    selector_of,
+)
+from kubewright.cache.stores.indexes import OWNER
 from kubewright.client.decoding import decode_object
 from kubewright.controller.request import Request
 
@@ -18,7 +23,7 @@ from .pods import ORPHAN, OwnerSummary, PodSummary
 
 if TYPE_CHECKING:
     from kubewright.cache import Cache
-    from kubewright.cache.store import ObjectChange
+    from kubewright.cache.stores.store import ObjectChange
 
     from .component_manager import ComponentManager
     from .pods import PodLister

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.codec import to_plain
 from kubewright.api.core.v1 import Pod, PodTemplateSpec
+from kubewright.api.encoding.codec import to_plain
 from kubewright.api.errors import APIError, NotFound
 from kubewright.api.meta import MetaObject
-from kubewright.api.names import check_dns_subdomain
+from kubewright.api.values.names import check_dns_subdomain
 
 from .controller_refs import controller_reference
 

@@ -20,8 +20,8 @@ from fractions import Fraction
 from typing import Protocol
 
 from kubewright.api.core.v1 import Container, Pod
-from kubewright.api.label_selectors import EVERYTHING, Selector, parse_selector
-from kubewright.api.quantity import Quantity, QuantityError
+from kubewright.api.selectors.label_selectors import EVERYTHING, Selector, parse_selector
+from kubewright.api.values.quantity import Quantity, QuantityError
 
 PREFIX = "sim.kubewright.dev/"
 RESOURCES = ("cpu", "memory")

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.label_selectors import Selector
-from kubewright.api.times import parse_time
-from kubewright.cache.indexes import OWNER
-from kubewright.cache.store import CacheEntry, ObjectChange, ObjectKey
+from kubewright.api.selectors.label_selectors import Selector
+from kubewright.api.values.times import parse_time
+from kubewright.cache.stores.indexes import OWNER
+from kubewright.cache.stores.store import CacheEntry, ObjectChange, ObjectKey
 
 if TYPE_CHECKING:
     from kubewright.api.meta import ObjectReference
     from kubewright.cache import Cache
-    from kubewright.cache.informer import Informer
+    from kubewright.cache.informers.informer import Informer
 
 POD = GroupVersionKind("", "v1", "Pod")
 ORPHAN = ""

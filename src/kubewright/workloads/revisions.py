@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from kubewright.api.apps.v1 import ControllerRevision
-from kubewright.api.codec import decode, to_plain
 from kubewright.api.core.v1 import PodTemplateSpec
+from kubewright.api.encoding.codec import decode, to_plain
 from kubewright.api.errors import AlreadyExists
-from kubewright.api.label_selectors import Selector
 from kubewright.api.meta import MetaObject, ObjectMeta
 from kubewright.api.owners import owner_reference
+from kubewright.api.selectors.label_selectors import Selector
 
 from .controller_refs import ControllerRefs
 from .owned_objects import owned_objects

@@ -15,9 +15,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from kubewright.api.codec import to_plain
 from kubewright.api.core.v1 import PodTemplateSpec
-from kubewright.api.names import SUFFIX_ALPHABET
+from kubewright.api.encoding.codec import to_plain
+from kubewright.api.values.names import SUFFIX_ALPHABET
 
 _NIL: Final = "<nil>"
 _INTEGERS: Final = frozenset(("int", "int32", "int64", "uint8"))

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from .cloud.provider import CloudProvider
     from .component_manager import ComponentManager
     from .connection import ClusterConnection
-    from .nodes.node_registration import NodeRegistration
     from .nodes.plugins.node_plugins import NodePlugins
+    from .nodes.registration.node_registration import NodeRegistration
     from .nodes.simulation import SimulatedNodes
     from .pod_metrics import MetricsSource, SimulatedMetrics
     from .pods import PodLister
@@ -213,8 +213,8 @@ class Workloads:
         kubelet = next((component for component in self.components if component.name == KUBELET), None)
         if not self.nodes or kubelet is None:
             return
-        from .nodes.node_registration import NodeRegistration
-        from .nodes.node_spec import load_nodes, load_settings
+        from .nodes.registration.node_registration import NodeRegistration
+        from .nodes.registration.node_spec import load_nodes, load_settings
 
         sender = self.connection.sender(kubelet.user)
         settings = load_settings(self.nodes)

@@ -14,7 +14,8 @@ from tests.controlplane.access.test_authorization_config import USER, Webhook
 
 from kubewright.api.core import v1 as core
 from kubewright.api.errors import Forbidden
-from kubewright.controlplane import ControlPlane, config_reload
+from kubewright.controlplane import ControlPlane
+from kubewright.controlplane.configuration import config_reload
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from tests.controlplane.access.https_peer import HTTPSPeer
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.apiserver.http.messages import HTTPRequest
 from kubewright.controlplane import ControlPlane
-from kubewright.controlplane.config_file import ConfigFileError
+from kubewright.controlplane.configuration.config_file import ConfigFileError
 from kubewright.controlplane.jwt_authentication import load_authentication_config
 
 SELF_REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}

@@ -18,7 +18,7 @@ from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.http.messages import HTTPRequest
 from kubewright.controlplane import ControlPlane
 from kubewright.controlplane.access import read_authorization_settings
-from kubewright.controlplane.config_file import ConfigFileError
+from kubewright.controlplane.configuration.config_file import ConfigFileError
 
 USER = User("ada", ("dev", "system:authenticated"))
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubewright.api.errors import Forbidden
-from kubewright.controlplane.admission.pod_security_checks import evaluate
+from kubewright.controlplane.admission.pods.pod_security_checks import evaluate
 
 NAMESPACE = "/api/v1/namespaces/ns"
 LEVEL = "pod-security.kubernetes.io/"

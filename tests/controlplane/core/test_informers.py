@@ -11,8 +11,8 @@ from tests.controlplane.path_client import PathClient
 
 from kubewright.apiserver import AlwaysAllow, APIServer, HTTPRequest, Resource, Version
 from kubewright.apiserver.authentication.user import SYSTEM
-from kubewright.apiserver.stored_objects import UndecodableObject
-from kubewright.cache.store import ObjectChange, ObjectKey
+from kubewright.apiserver.resources.stored_objects import UndecodableObject
+from kubewright.cache.stores.store import ObjectChange, ObjectKey
 from kubewright.controlplane.informers import Informers
 from kubewright.storage import MemoryStorage
 

@@ -15,10 +15,11 @@ from tests.controlplane.core.kubelet_double import PODS, Handler, create_node_an
 from tests.controlplane.path_client import PathClient
 
 from kubewright.api.errors import NotFound
-from kubewright.api.times import format_time, now
+from kubewright.api.values.times import format_time, now
 from kubewright.apiserver.authentication.user import SYSTEM
-from kubewright.controlplane import ControlPlane, kubelet_usage
-from kubewright.controlplane.pod_connections import is_global_unicast
+from kubewright.controlplane import ControlPlane
+from kubewright.controlplane.kubelets import kubelet_usage
+from kubewright.controlplane.kubelets.pod_connections import is_global_unicast
 
 TOKEN = {"Authorization": "Bearer secret"}
 STATUS = b'\x03{"metadata":{},"status":"Success"}'

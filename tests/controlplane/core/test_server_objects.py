@@ -14,11 +14,11 @@ from bench._ports import unused_port
 from tests.controlplane.path_client import PathClient
 
 from kubewright.api.errors import StoreReadError
-from kubewright.api.times import parse_time
+from kubewright.api.values.times import parse_time
 from kubewright.apiserver import HTTPRequest
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.controlplane import ControlPlane
-from kubewright.controlplane.identity_lease import LABEL, IdentityLease
+from kubewright.controlplane.replicas.identity_lease import LABEL, IdentityLease
 from kubewright.tls.certificates import CertificateAuthority
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"

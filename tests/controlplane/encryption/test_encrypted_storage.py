@@ -15,7 +15,7 @@ from kubewright.api.core import v1 as core
 from kubewright.api.errors import APIError
 from kubewright.client import Client
 from kubewright.controlplane import ControlPlane
-from kubewright.controlplane.config_file import ConfigFileError
+from kubewright.controlplane.configuration.config_file import ConfigFileError
 from kubewright.controlplane.encryption import (
     EncryptedStorage,
     load_encryption_config,

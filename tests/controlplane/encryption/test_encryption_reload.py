@@ -12,8 +12,9 @@ from kubewright.api import ObjectMeta
 from kubewright.api.core import v1 as core
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.apiserver.http.messages import HTTPRequest
-from kubewright.controlplane import ControlPlane, config_reload
-from kubewright.controlplane.config_reload import ConfigReloader, ReloadMetrics
+from kubewright.controlplane import ControlPlane
+from kubewright.controlplane.configuration import config_reload
+from kubewright.controlplane.configuration.config_reload import ConfigReloader, ReloadMetrics
 from kubewright.controlplane.encryption import EncryptedStorage
 from kubewright.storage import MemoryStorage
 

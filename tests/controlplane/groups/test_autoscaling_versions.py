@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubewright.api.builtin_schemas import as_typed
+from kubewright.api.builtin.schemas import as_typed
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.controlplane.kinds.autoscaling.versions import METRICS, AutoscalerConverter
 

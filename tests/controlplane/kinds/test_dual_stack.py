@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kubewright.controlplane import ControlPlane
-from kubewright.controlplane.plane_options import parse_service_ranges
+from kubewright.controlplane.configuration.plane_options import parse_service_ranges
 from kubewright.storage.memory import MemoryStorage
 
 from .conftest import MERGE, Cluster

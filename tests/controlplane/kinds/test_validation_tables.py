@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from kubewright.api import names
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupKind
+from kubewright.api.values import names
 from kubewright.controlplane.kinds import find_kind, kinds_of_group
 from kubewright.controlplane.kinds.validation import (
     CONFIG_KEY,

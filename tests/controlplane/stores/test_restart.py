@@ -16,7 +16,8 @@ from click.testing import CliRunner
 
 from kubewright.api import ObjectMeta, Unstructured
 from kubewright.api.core.v1 import ConfigMap, ServiceAccount
-from kubewright.cli import main, up_start
+from kubewright.cli import main
+from kubewright.cli.clusters import up_start
 from kubewright.client import Client, condition, load_config
 
 from .conftest import gadgets

@@ -13,8 +13,8 @@ from kubewright.api.coordination.v1 import Lease
 from kubewright.api.core.v1 import Namespace, Secret
 from kubewright.controlplane import ControlPlane
 from kubewright.storage import MemoryStorage
-from kubewright.storage.socket_server import StorageServer
-from kubewright.storage.socket_storage import SocketStorage
+from kubewright.storage.socket.server import StorageServer
+from kubewright.storage.socket.storage import SocketStorage
 
 
 def _encryption(path: Path) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubewright import Context, Converter, CustomResource, ObjectMeta, Operator, Spec, Status, resource
-from kubewright.api.declarations import WebhookConversion
+from kubewright.api.declaring.declarations import WebhookConversion
 from kubewright.explore import ClusterState, Steps, at_end, scenario
 
 from .kinds import GROUP, NAMESPACE, Planted

@@ -16,7 +16,7 @@ from kubewright.client import Client
 from kubewright.client.errors import ConnectionFailed
 from kubewright.controller import Request
 from kubewright.manager import LeadershipLost, Operator
-from kubewright.manager.operator_runtime import prepare
+from kubewright.manager.operators.operator_runtime import prepare
 from kubewright.testing.server import TestServer
 
 OBJECTS = int(os.environ.get("KUBEWRIGHT_SHARDED_OBJECTS", "120"))

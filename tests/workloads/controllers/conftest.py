@@ -12,7 +12,7 @@ import pytest
 
 from kubewright.api.core.v1 import Pod
 from kubewright.api.errors import APIError
-from kubewright.api.times import format_time
+from kubewright.api.values.times import format_time
 from kubewright.client import Client, patches
 from kubewright.client.kind_types import ALL_NAMESPACES
 from kubewright.controlplane.workload_connection import EmbeddedConnection

@@ -13,9 +13,10 @@ from tests.workloads.nodes.simulated_cluster import SimulatedCluster
 
 from kubewright.api.unstructured import Unstructured
 from kubewright.testing.server import start_test_server
-from kubewright.workloads.nodes.container_log import LogOptions
-from kubewright.workloads.nodes.processes import environment, volumes
-from kubewright.workloads.nodes.runtime import CollectedStreams, ContainerRun, ExecRequest
+from kubewright.workloads.nodes.containers.container_log import LogOptions
+from kubewright.workloads.nodes.containers.runtime import CollectedStreams, ContainerRun, ExecRequest
+from kubewright.workloads.nodes.processes import environment
+from kubewright.workloads.nodes.processes.volumes import volumes
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="requires Linux")
 

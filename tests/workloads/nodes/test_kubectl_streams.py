@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.workloads.nodes.simulated_cluster import SimulatedCluster, start_cluster
 
-from kubewright.workloads.nodes.runtime import ByteStream
+from kubewright.workloads.nodes.containers.runtime import ByteStream
 
 KUBECTL = os.environ.get("KUBECTL") or shutil.which("kubectl") or ""
 pytestmark = pytest.mark.skipif(not KUBECTL, reason="kubectl is not installed")

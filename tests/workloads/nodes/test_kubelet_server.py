@@ -16,7 +16,7 @@ from kubewright.api.unstructured import Unstructured
 from kubewright.client.rest.request import APIRequest
 from kubewright.client.streams.exec import ExecError
 from kubewright.workloads.nodes import ExecOutput, ExecRequest
-from kubewright.workloads.nodes.runtime import ByteStream
+from kubewright.workloads.nodes.containers.runtime import ByteStream
 
 
 @pytest.fixture(params=["in-process", "tls"])

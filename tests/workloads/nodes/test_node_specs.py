@@ -9,9 +9,13 @@ from tests.workloads.nodes.simulated_cluster import start_cluster
 
 from kubewright.api.core.v1 import Taint
 from kubewright.workloads.nodes import NodeSpecError, load_nodes
-from kubewright.workloads.nodes.node_object import default_internal_ip, default_pod_cidr, node_object
-from kubewright.workloads.nodes.node_spec import load_settings
-from kubewright.workloads.nodes.node_state import AddressPool, NodeState, pod_requests
+from kubewright.workloads.nodes.registration.node_object import (
+    default_internal_ip,
+    default_pod_cidr,
+    node_object,
+)
+from kubewright.workloads.nodes.registration.node_spec import load_settings
+from kubewright.workloads.nodes.registration.node_state import AddressPool, NodeState, pod_requests
 from kubewright.workloads.nodes.settings import MISSING_IMAGES
 
 FILE = """

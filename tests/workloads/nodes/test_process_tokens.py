@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kubewright.workloads.nodes.processes.cluster_reader import ClusterReader
-from kubewright.workloads.nodes.processes.volumes import PodContext, PodVolumes
+from kubewright.workloads.nodes.processes.volumes.volumes import PodContext, PodVolumes
 
 
 class TokenSender:

@@ -14,9 +14,9 @@ from tests.workloads.nodes.process_cluster import ProcessCluster, linux_only, st
 from tests.workloads.nodes.simulated_cluster import condition
 
 from kubewright.api.errors import NotFound
-from kubewright.api.quantity import Quantity
-from kubewright.workloads.nodes.node_spec import NodeSpecError, load_image_commands
+from kubewright.api.values.quantity import Quantity
 from kubewright.workloads.nodes.processes.environment import expand, service_variables
+from kubewright.workloads.nodes.registration.node_spec import NodeSpecError, load_image_commands
 
 pytestmark = linux_only
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.workloads.nodes.simulated_cluster import start_cluster
 
-from kubewright.workloads.nodes.shell_syntax import SimpleCommand, UnsupportedSyntax, parse_script
+from kubewright.workloads.nodes.containers.shell_syntax import SimpleCommand, UnsupportedSyntax, parse_script
 
 
 def parse(script: str) -> list[SimpleCommand]:

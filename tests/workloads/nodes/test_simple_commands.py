@@ -10,8 +10,8 @@ import pytest
 from tests.workloads.nodes.simulated_cluster import SimulatedCluster
 
 from kubewright.api.unstructured import Unstructured
-from kubewright.cache.store import ObjectKey
-from kubewright.workloads.nodes.simple_commands import simple_command
+from kubewright.cache.stores.store import ObjectKey
+from kubewright.workloads.nodes.containers.simple_commands import simple_command
 
 
 def shell(script: str) -> dict[str, object]:

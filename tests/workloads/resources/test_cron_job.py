@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kubewright.api.batch.v1 import CronJob, CronJobSpec, CronJobStatus, Job
-from kubewright.api.cron_schedules import parse_schedule
 from kubewright.api.meta import ObjectMeta
+from kubewright.api.values.cron_schedules import parse_schedule
 from kubewright.client import patches
 from kubewright.workloads.controllers.cron_job.missed_times import find_missed_times
 

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from tests.waiting import eventually
 
-from kubewright.api.codec import decode
 from kubewright.api.core.v1 import Node, Pod, PodCondition
+from kubewright.api.encoding.codec import decode
 from kubewright.api.meta import MetaObject
 from kubewright.client import Client, merge_patch
 from kubewright.manager import Cluster, Manager

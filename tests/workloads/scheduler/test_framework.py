@@ -24,7 +24,7 @@ from kubewright.workloads.scheduler import (
     SchedulerCore,
     SchedulingStatus,
 )
-from kubewright.workloads.scheduler.framework import Framework
+from kubewright.workloads.scheduler.framework.framework import Framework
 
 from .scheduling_objects import (
     Simulation,

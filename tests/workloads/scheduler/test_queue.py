@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubewright.workloads.scheduler import Action, ClusterEvent
-from kubewright.workloads.scheduler.cluster_events import node_changes, pod_changes
+from kubewright.workloads.scheduler.framework.cluster_events import node_changes, pod_changes
 
 from .scheduling_objects import Simulation, node, pod, required_affinity
 

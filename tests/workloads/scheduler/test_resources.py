@@ -8,8 +8,8 @@ import pytest
 
 from kubewright.api.core.v1 import Pod
 from kubewright.workloads.scheduler import NodeInfo, PodInfo
-from kubewright.workloads.scheduler.cache import SchedulerCache, Snapshot
-from kubewright.workloads.scheduler.resources import is_extended, is_scalar, pod_amounts
+from kubewright.workloads.scheduler.state.cache import SchedulerCache, Snapshot
+from kubewright.workloads.scheduler.state.resources import is_extended, is_scalar, pod_amounts
 
 from .scheduling_objects import make, node, pod
 

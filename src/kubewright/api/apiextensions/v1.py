@@ -8,7 +8,7 @@ from typing import Any
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject, ObjectList
 from kubewright.api.objects import Struct, field
-from kubewright.api.times import Time
+from kubewright.api.values.times import Time
 
 
 class CustomResourceColumnDefinition(Struct):

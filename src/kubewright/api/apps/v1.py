@@ -9,7 +9,7 @@ from kubewright.api.core.v1 import PersistentVolumeClaim, PodTemplateSpec
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import LabelSelector, MetaObject, ObjectList
 from kubewright.api.objects import Struct
-from kubewright.api.times import Time
+from kubewright.api.values.times import Time
 
 
 class ControllerRevision(MetaObject):

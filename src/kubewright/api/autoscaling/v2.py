@@ -6,8 +6,8 @@ Written by tools/generate_builtins.py; change that instead.
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import LabelSelector, MetaObject, ObjectList
 from kubewright.api.objects import Struct
-from kubewright.api.quantity import Quantity
-from kubewright.api.times import Time
+from kubewright.api.values.quantity import Quantity
+from kubewright.api.values.times import Time
 
 
 class MetricTarget(Struct):

@@ -7,7 +7,7 @@ from kubewright.api.core.v1 import PodTemplateSpec
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import LabelSelector, MetaObject, ObjectList, ObjectMeta, ObjectReference
 from kubewright.api.objects import Struct
-from kubewright.api.times import Time
+from kubewright.api.values.times import Time
 
 
 class PodFailurePolicyOnExitCodesRequirement(Struct):

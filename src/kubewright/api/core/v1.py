@@ -6,8 +6,8 @@ Written by tools/generate_builtins.py; change that instead.
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import Condition, LabelSelector, MetaObject, ObjectList, ObjectMeta, ObjectReference
 from kubewright.api.objects import Struct, field
-from kubewright.api.quantity import Quantity
-from kubewright.api.times import MicroTime, Time
+from kubewright.api.values.quantity import Quantity
+from kubewright.api.values.times import MicroTime, Time
 
 
 class AWSElasticBlockStoreVolumeSource(Struct):

@@ -7,7 +7,7 @@ from kubewright.api.core.v1 import EventSource
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject, ObjectList, ObjectReference
 from kubewright.api.objects import Struct
-from kubewright.api.times import MicroTime, Time
+from kubewright.api.values.times import MicroTime, Time
 
 
 class EventSeries(Struct):

@@ -6,7 +6,7 @@ Written by tools/generate_builtins.py; change that instead.
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject, ObjectList
 from kubewright.api.objects import Struct, field
-from kubewright.api.times import Time
+from kubewright.api.values.times import Time
 
 
 class ExemptPriorityLevelConfiguration(Struct):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Final, Literal
 
-from kubewright.api.keywords import explain_keywords
+from kubewright.api.declaring.keywords import explain_keywords
 
 from .base import Flag, Marker, MarkerError, Schema
 

@@ -7,7 +7,7 @@ from kubewright.api.core.v1 import Toleration
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject, ObjectList
 from kubewright.api.objects import Struct
-from kubewright.api.quantity import Quantity
+from kubewright.api.values.quantity import Quantity
 
 
 class Overhead(Struct):

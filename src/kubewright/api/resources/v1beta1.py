@@ -9,8 +9,8 @@ from kubewright.api.core.v1 import NodeSelector
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import Condition, MetaObject, ObjectList, ObjectMeta
 from kubewright.api.objects import Struct, field
-from kubewright.api.quantity import Quantity
-from kubewright.api.times import Time
+from kubewright.api.values.quantity import Quantity
+from kubewright.api.values.times import Time
 
 
 class NetworkDeviceData(Struct):

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from kubewright.api.times import monotonic_time
+from kubewright.api.values.times import monotonic_time
 from kubewright.client.transport.headers import replace_surrogates
 
 from .event import AuditEvent, ObjectReference

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from kubewright.api.times import wall_time
+from kubewright.api.values.times import wall_time
 
 from .event import AuditEvent
 

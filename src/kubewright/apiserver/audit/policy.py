@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 import yaml
 
-from kubewright.api.names import check_dns_subdomain
+from kubewright.api.values.names import check_dns_subdomain
 from kubewright.apiserver.authorization import AuthorizationAttributes
 from kubewright.trusted_files import read_named_file
 

@@ -4,6 +4,14 @@ An authenticator returns a `User`, or `None` if the request has no credentials o
 `Unauthorized` for invalid credentials. The usual order is front-proxy headers, client certificate, bearer
 token, anonymous. An invalid bearer token is never treated as anonymous; other Authorization headers are
 ignored, as in kube-apiserver.
+
+- `delegated`: delegated authentication: a TokenReview by another API server or a webhook
+- `impersonation`: requests on behalf of another user
+- `requestheader`: front-proxy authentication: an aggregator names the user in request headers
+- `serviceaccount`: service account tokens: JSON web tokens signed by the cluster
+- `tokens`: bearer tokens of requests, and a static table of tokens
+- `user`: name, groups, uid and extra attributes
+- `x509`: client certificates: the common name is the user, the organizations are the groups
 """
 
 from __future__ import annotations
@@ -14,7 +22,7 @@ from typing import Protocol
 from kubewright.api.errors import Unauthorized
 from kubewright.apiserver.authentication.user import AUTHENTICATED, User, anonymous
 from kubewright.apiserver.http.messages import HTTPRequest
-from kubewright.apiserver.stored_objects import UndecodableObject
+from kubewright.apiserver.resources.stored_objects import UndecodableObject
 
 from .tokens import bearer_token
 

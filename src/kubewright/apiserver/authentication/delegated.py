@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from kubewright.api.errors import APIError, InternalError, Unauthorized
-from kubewright.api.times import monotonic_time
+from kubewright.api.values.times import monotonic_time
 from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.http.messages import HTTPRequest
 

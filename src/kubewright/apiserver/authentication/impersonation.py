@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from kubewright.api.errors import APIError, BadRequest
 from kubewright.api.field_errors import FieldError, aggregate
-from kubewright.api.names import check_dns_subdomain, check_domain_prefixed_path
+from kubewright.api.values.names import check_dns_subdomain, check_domain_prefixed_path
 from kubewright.apiserver.authorization import AuthorizationAttributes, Authorizer, Decision, forbidden
 from kubewright.apiserver.http.messages import HTTPRequest
 

@@ -1,6 +1,9 @@
 """Authorization: authorizers allow, deny or have no opinion; a union returns the first decision.
 
 `AuthorizationAttributes` describe the request.
+
+- `delegated`: delegated authorization: a SubjectAccessReview by another API server
+- `rbac`: RBAC authorizer
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kubewright.api.errors import InternalError
-from kubewright.api.times import monotonic_time
+from kubewright.api.values.times import monotonic_time
 
 from . import AuthorizationAttributes, AuthorizationResult, Decision
 

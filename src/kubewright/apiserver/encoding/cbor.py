@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from multidict import CIMultiDict
 
-from kubewright.api import cbor
+from kubewright.api.encoding import cbor
 from kubewright.api.errors import BadRequest
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, WrappedStream
 from kubewright.text_cache import cache_short

@@ -5,7 +5,7 @@ Clients and tests match on these messages. A text is scanned a second time only 
 
 from __future__ import annotations
 
-from kubewright.api.go_format import quote
+from kubewright.api.values.go_format import quote
 
 _SPACE = b" \t\r\n"
 _DIGITS = b"0123456789"

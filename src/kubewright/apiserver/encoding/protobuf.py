@@ -20,8 +20,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kubewright.api.builtin_schemas import message_name, wire_messages
-from kubewright.api.wire_messages import SCALARS, Field, Message, Messages
+from kubewright.api.builtin.schemas import message_name, wire_messages
+from kubewright.api.builtin.wire_messages import SCALARS, Field, Message, Messages
 from kubewright.text_cache import cache_short
 
 from .protobuf_wire import (

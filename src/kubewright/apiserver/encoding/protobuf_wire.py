@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final
 
-from kubewright.api.times import Duration, format_micro_time, format_time, parse_time
+from kubewright.api.values.times import Duration, format_micro_time, format_time, parse_time
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5

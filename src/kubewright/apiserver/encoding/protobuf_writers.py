@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kubewright.api.wire_messages import Field, Message, Messages
+from kubewright.api.builtin.wire_messages import Field, Message, Messages
 
 from .protobuf_wire import BYTES, FIXED64, VARINT, WRITERS, put_bytes, put_key, put_varint
 

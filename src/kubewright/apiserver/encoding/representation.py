@@ -24,10 +24,10 @@ import msgspec
 
 from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupVersion
-from kubewright.apiserver.conversion import NoConversion
 from kubewright.apiserver.http.messages import GeneratedPieces, Pieces
-from kubewright.apiserver.object_schema import prune, upgrade_stored
-from kubewright.apiserver.stored_objects import UndecodableObject
+from kubewright.apiserver.resources.conversion import NoConversion
+from kubewright.apiserver.resources.object_schema import prune, upgrade_stored
+from kubewright.apiserver.resources.stored_objects import UndecodableObject
 from kubewright.storage.contract import KeyValue
 
 from . import tables
@@ -35,8 +35,8 @@ from .converted_items import ConvertedItems
 from .negotiation import JSON, PROTOBUF, YAML, ResponseFormat, encode, to_yaml
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.objects import Object
-    from kubewright.apiserver.resource import Resource, Version
+    from kubewright.apiserver.resources.objects import Object
+    from kubewright.apiserver.resources.resource import Resource, Version
     from kubewright.apiserver.rest.selection import Selection
 
 _decode = msgspec.json.Decoder().decode

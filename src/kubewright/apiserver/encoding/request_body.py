@@ -13,15 +13,15 @@ from typing import Any
 import msgspec
 import yaml
 
+from kubewright.api.builtin.typed_codec import TypedDecodeError
 from kubewright.api.errors import APIError, BadRequest, Invalid, UnsupportedMediaType
-from kubewright.api.go_format import json_type_name
 from kubewright.api.gvk import GroupKind, GroupVersion, GroupVersionKind
-from kubewright.api.typed_codec import TypedDecodeError
-from kubewright.apiserver import object_schema
+from kubewright.api.values.go_format import json_type_name
 from kubewright.apiserver.http.messages import HTTPRequest
-from kubewright.apiserver.objects import Object
-from kubewright.apiserver.resource import Resource, Version
-from kubewright.apiserver.subresource import Subresource
+from kubewright.apiserver.resources import object_schema
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.resource import Resource, Version
+from kubewright.apiserver.resources.subresource import Subresource
 from kubewright.schema import field_errors as fe
 from kubewright.schema.duplicates import duplicate_fields as find_duplicate_fields
 from kubewright.schema.duplicates import field_paths, merged_duplicates

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kubewright.apiserver.resource import TableColumn
+from kubewright.apiserver.resources.resource import TableColumn
 from kubewright.schema.crd.columns import AGE_COLUMN, NAME_COLUMN, PrinterColumns, age
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.objects import Object
-    from kubewright.apiserver.resource import Resource, Version
+    from kubewright.apiserver.resources.objects import Object
+    from kubewright.apiserver.resources.resource import Resource, Version
 
 
 class TablePrinter:

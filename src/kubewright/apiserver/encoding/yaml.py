@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from kubewright.api.yaml_limits import YAMLLimitError, check_limits
+from kubewright.api.encoding.yaml_limits import YAMLLimitError, check_limits
 from kubewright.apiserver.slices import run_in_slices
 
 from .negotiation import encode

@@ -30,7 +30,7 @@ from kubewright.apiserver.authentication import AuthenticatorChain
 from kubewright.apiserver.authentication.user import MASTERS, User, anonymous
 from kubewright.apiserver.authentication.x509 import X509Authenticator
 from kubewright.apiserver.encoding.negotiation import status_response, to_yaml
-from kubewright.apiserver.limits import FairLimit
+from kubewright.apiserver.priority.limits import FairLimit
 from kubewright.apiserver.server import APIServer
 from kubewright.background import run_forever
 from kubewright.tls.certificates import (

@@ -23,7 +23,7 @@ from .storage import BUCKETS, StorageMetrics
 if TYPE_CHECKING:
     from kubewright.apiserver.http.messages import HTTPResponse
     from kubewright.apiserver.http.request_info import RequestInfo
-    from kubewright.apiserver.resource import Resource
+    from kubewright.apiserver.resources.resource import Resource
 
 _BYTES = (1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000)
 _VERBS = {

@@ -3,7 +3,7 @@
 - `service`: `/openapi/v2` and `/openapi/v3`, caching and hashes.
 - `documents`: builds whole documents.
 - `operations`, `parameters`: paths, verbs and query parameters.
-- `definitions`, `descriptions`: schemas and their texts.
+- `definitions`: schemas and their texts.
 - `v2`: restrictions of OpenAPI v2, merging of documents.
 - `protobuf`: documents in protobuf.
 """

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from kubewright.api import builtin_schemas
-from kubewright.api.builtin_descriptions import common_fields, describe
-from kubewright.api.builtin_openapi import published
+from kubewright.api.builtin import schemas as builtin_schemas
+from kubewright.api.builtin.descriptions import common_fields, describe
+from kubewright.api.builtin.openapi import published
 from kubewright.api.gvk import GroupVersion
 
 from .v2 import simplify
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.resource import Resource, Version
+    from kubewright.apiserver.resources.resource import Resource, Version
 
 Schema = dict[str, Any]
 DEFINITIONS_PER_SLICE: Final = 8

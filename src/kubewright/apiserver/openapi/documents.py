@@ -20,7 +20,7 @@ from .parameters import Parameter, body
 from .v2 import merge_documents
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.resource import Resource, Version
+    from kubewright.apiserver.resources.resource import Resource, Version
     from kubewright.apiserver.server import APIServer
 
 Schema = dict[str, Any]

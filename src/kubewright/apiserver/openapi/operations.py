@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kubewright.api import builtin_schemas
+from kubewright.api.builtin import schemas as builtin_schemas
 from kubewright.api.gvk import GroupVersion, GroupVersionKind
 
 from . import parameters as parameters
@@ -22,8 +22,8 @@ from .definitions import definition_name
 from .parameters import META, Parameter
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.resource import Resource, Version
-    from kubewright.apiserver.subresource import Subresource
+    from kubewright.apiserver.resources.resource import Resource, Version
+    from kubewright.apiserver.resources.subresource import Subresource
 
 JSON_AND_YAML: Final = ("application/json", "application/yaml")
 TYPED: Final = (*JSON_AND_YAML, "application/vnd.kubernetes.protobuf")

@@ -1,10 +1,17 @@
 """The verbs of a resource.
 
-- `endpoint`: one version of a resource; routes a request to its verb.
-- `store`: reads and converts the stored objects of one resource.
-- `list`, `watch`, `initial_events`: collections.
-- `writes`, `patch`, `delete`: the steps between a request and storage.
-- `handlers`, `scale`: verbs and subresources that are not plain storage.
-- `options`, `selection`: query parameters and selectors.
-- `object_schema`, `metadata`, `validation`: defaulting, pruning and validation.
+- `checked_storage`: `CheckedStorage`: the storage of one resource, whose reads fail if a value cannot be
+  decoded
+- `endpoint`: routing of requests to the verb handlers of one resource version
+- `field_managers`: field managers of a resource: who owns which field, per version and subresource
+- `metadata`: metadata of created and updated objects: immutable fields, owner references, finalizers
+- `options`: options of requests in queries and, for deletions, in bodies
+- `patch_body`: bodies of PATCH requests: JSON patch, merge patch, strategic merge patch and apply
+  configurations
+- `scope`: what the verb handlers of one endpoint share: negotiation, request bodies, operations, responses
+- `selection`: label and field selectors, evaluated on stored bytes
+- `store`: the stored objects of one resource: keys, reading, conversion
+- `validation`: validation of objects by their schema and their strategy
+- `verbs`: the verbs of a resource, from a request to storage and back
+- `writer`: steps that creates, updates and deletes share: admission, conversion, validation errors
 """

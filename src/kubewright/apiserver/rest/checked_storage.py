@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kubewright.apiserver.metrics.storage import InstrumentedStorage
-from kubewright.apiserver.stored_objects import StoredObjects, UndecodableObject
+from kubewright.apiserver.resources.stored_objects import StoredObjects, UndecodableObject
 from kubewright.storage.contract import KeyValue, Page, Storage
 
 

@@ -19,20 +19,20 @@ from kubewright.api.errors import (
 from kubewright.api.gvk import version_priority
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, page_not_found
 from kubewright.apiserver.http.request_info import RequestInfo
-from kubewright.apiserver.resource import Resource, Version
+from kubewright.apiserver.resources.resource import Resource, Version
+from kubewright.apiserver.resources.subresource import ScaleSubresource, StatusSubresource, Subresource
 from kubewright.apiserver.routing_errors import NoSuchMethod, NoSuchResource, Unrouted
-from kubewright.apiserver.subresource import ScaleSubresource, StatusSubresource, Subresource
 
-from .create import CreateHandler
-from .delete import DeleteCollectionHandler, DeleteHandler
-from .functions import FunctionSubresourceHandler, FunctionVerbHandler
-from .get import GetHandler
-from .list import ListHandler
-from .patch import PatchHandler
-from .scale import ScaleHandler
 from .scope import EndpointScope
-from .update import UpdateHandler
-from .watch import WatchHandler
+from .verbs.create import CreateHandler
+from .verbs.delete import DeleteCollectionHandler, DeleteHandler
+from .verbs.functions import FunctionSubresourceHandler, FunctionVerbHandler
+from .verbs.get import GetHandler
+from .verbs.list import ListHandler
+from .verbs.patch import PatchHandler
+from .verbs.scale import ScaleHandler
+from .verbs.update import UpdateHandler
+from .verbs.watch import WatchHandler
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer

@@ -17,8 +17,8 @@ from kubewright.patch.path_elements import fields_path
 from kubewright.schema.structural import Node
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.objects import Object
-    from kubewright.apiserver.resource import Resource, Version
+    from kubewright.apiserver.resources.objects import Object
+    from kubewright.apiserver.resources.resource import Resource, Version
 
 _decode = msgspec.json.Decoder().decode
 _ResultT = TypeVar("_ResultT")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.api.field_errors import FieldError
-from kubewright.api.go_format import format_strings
-from kubewright.apiserver.objects import Object
-from kubewright.apiserver.strategy import Operation
+from kubewright.api.values.go_format import format_strings
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.strategy import Operation
 from kubewright.schema import field_errors as fe
 from kubewright.schema.validation.metadata import manager_errors, validate_common_metadata, validate_notes
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from kubewright.api.errors import APIError, BadRequest, invalid
 from kubewright.api.field_errors import FieldError
-from kubewright.api.field_selectors import FieldSelector, parse_field_selector
 from kubewright.api.gvk import GroupKind
-from kubewright.api.label_selectors import Selector, SelectorError, parse_selector
+from kubewright.api.selectors.field_selectors import FieldSelector, parse_field_selector
+from kubewright.api.selectors.label_selectors import Selector, SelectorError, parse_selector
 from kubewright.apiserver.http.messages import HTTPRequest
 from kubewright.apiserver.http.request_info import is_watch_value
 from kubewright.schema import field_errors as fe

@@ -8,7 +8,7 @@ import msgspec
 import yaml
 
 from kubewright.api.errors import APIError, BadRequest, Invalid, UnsupportedMediaType
-from kubewright.api.go_format import json_type_name
+from kubewright.api.values.go_format import json_type_name
 from kubewright.apiserver.encoding.json_errors import json_error
 from kubewright.apiserver.encoding.request_body import duplicate_fields, in_body_order
 from kubewright.apiserver.encoding.yaml import load_yaml
@@ -17,7 +17,7 @@ from kubewright.schema import field_errors as fe
 from kubewright.schema.structural import Node
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.objects import Object
+    from kubewright.apiserver.resources.objects import Object
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

@@ -15,11 +15,11 @@ from kubewright.apiserver.encoding.request_body import decode_object, media_type
 from kubewright.apiserver.encoding.yaml import decode_long_yaml
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.http.request_info import RequestInfo
-from kubewright.apiserver.objects import Object
-from kubewright.apiserver.resource import Version
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.resource import Version
+from kubewright.apiserver.resources.strategy import Operation
+from kubewright.apiserver.resources.subresource import StatusSubresource
 from kubewright.apiserver.slices import run_in_worker
-from kubewright.apiserver.strategy import Operation
-from kubewright.apiserver.subresource import StatusSubresource
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kubewright.api.errors import BadRequest
-from kubewright.api.field_selectors import FieldSelector
-from kubewright.api.go_format import format_value
-from kubewright.api.label_selectors import Selector
-from kubewright.apiserver.conversion import NoConversion
+from kubewright.api.selectors.field_selectors import FieldSelector
+from kubewright.api.selectors.label_selectors import Selector
+from kubewright.api.values.go_format import format_value
+from kubewright.apiserver.resources.conversion import NoConversion
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.objects import Object
-    from kubewright.apiserver.resource import Resource, Version
+    from kubewright.apiserver.resources.objects import Object
+    from kubewright.apiserver.resources.resource import Resource, Version
 
 _COMMON = ("metadata.name", "metadata.namespace")
 

@@ -16,26 +16,26 @@ from typing import TYPE_CHECKING, Any
 from kubewright.api.errors import not_found
 from kubewright.apiserver.encoding.negotiation import PLAIN, ResponseFormat
 from kubewright.apiserver.encoding.representation import Representation, StorageCodec
-from kubewright.apiserver.object_schema import upgrade_stored
+from kubewright.apiserver.resources.object_schema import upgrade_stored
+from kubewright.apiserver.resources.stored_objects import StoredObjects
+from kubewright.apiserver.resources.strategy import Strategy
 from kubewright.apiserver.slices import LONG_OBJECT, run_in_worker
-from kubewright.apiserver.stored_objects import StoredObjects
-from kubewright.apiserver.strategy import Strategy
 from kubewright.apiserver.watch.cache import WatchCache
 from kubewright.patch import FieldManager
 from kubewright.storage.contract import KeyValue, Page
 
 from .checked_storage import CheckedStorage
-from .create import Creator
-from .delete import Deleter
 from .field_managers import make_field_manager, run_with_conversions
 from .selection import Selection
-from .update import Updater
+from .verbs.create import Creator
+from .verbs.delete import Deleter
+from .verbs.update import Updater
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.objects import Object
-    from kubewright.apiserver.resource import Resource, Version
+    from kubewright.apiserver.resources.objects import Object
+    from kubewright.apiserver.resources.resource import Resource, Version
+    from kubewright.apiserver.resources.strategy import Operation
     from kubewright.apiserver.server import APIServer
-    from kubewright.apiserver.strategy import Operation
 
 
 _SCAN_SLICE = 500

@@ -9,11 +9,11 @@ from typing import Any
 
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupVersion
-from kubewright.apiserver.object_schema import schema_errors
-from kubewright.apiserver.objects import Object
-from kubewright.apiserver.resource import Version
+from kubewright.apiserver.resources.object_schema import schema_errors
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.resource import Version
+from kubewright.apiserver.resources.strategy import Operation
 from kubewright.apiserver.slices import run_in_worker
-from kubewright.apiserver.strategy import Operation
 from kubewright.schema import field_errors as fe
 
 

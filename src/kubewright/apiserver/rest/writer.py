@@ -10,11 +10,11 @@ from kubewright.api.errors import APIError, conflict, invalid
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupKind, GroupVersion, GroupVersionResource
 from kubewright.apiserver.admission import AdmissionAttributes
-from kubewright.apiserver.object_schema import apply_defaults, prune
-from kubewright.apiserver.objects import Object
-from kubewright.apiserver.resource import Version
+from kubewright.apiserver.resources.object_schema import apply_defaults, prune
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.resource import Version
+from kubewright.apiserver.resources.strategy import Operation, Strategy
 from kubewright.apiserver.slices import run_in_worker
-from kubewright.apiserver.strategy import Operation, Strategy
 from kubewright.patch.managed_fields import ManagedFieldsError, decode
 
 from .validation import find_schema_errors

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from kubewright.api import codec
+from kubewright.api.encoding import codec
 from kubewright.apiserver.http.messages import Tunnel, WebSocket
 
 from .contract import ByteStream, ProcessStreams, TerminalSize

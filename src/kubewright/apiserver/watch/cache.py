@@ -21,7 +21,7 @@ from .event import WatchCacheEvent
 
 if TYPE_CHECKING:
     from kubewright.api.gvk import GroupResource
-    from kubewright.apiserver.stored_objects import StoredObjects
+    from kubewright.apiserver.resources.stored_objects import StoredObjects
 
     from .dispatcher import EventDispatcher
     from .watcher import Watcher

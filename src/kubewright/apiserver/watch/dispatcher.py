@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kubewright.api.errors import too_large_resource_version
-from kubewright.api.times import monotonic_time
+from kubewright.api.values.times import monotonic_time
 from kubewright.background import run_forever
 from kubewright.storage.contract import Compacted, Storage, StorageError, StorageEvent
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kubewright.apiserver.encoding.representation import Representation
-from kubewright.apiserver.stored_objects import UndecodableObject
+from kubewright.apiserver.resources.stored_objects import UndecodableObject
 from kubewright.storage.contract import StorageEvent
 
 if TYPE_CHECKING:

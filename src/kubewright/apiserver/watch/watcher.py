@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from kubewright.api.errors import APIError, Expired
 from kubewright.apiserver.encoding.representation import Representation
-from kubewright.apiserver.stored_objects import UndecodableObject, UndecodableObjects
+from kubewright.apiserver.resources.stored_objects import UndecodableObject, UndecodableObjects
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.objects import Object
+    from kubewright.apiserver.resources.objects import Object
     from kubewright.apiserver.rest.selection import Selection
 
     from .cache import WatchCache

@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
-from kubewright.api import names
+from kubewright.api.values import names
+from kubewright.cel.checking.types import Type, opaque_type
 from kubewright.cel.errors import CelError
 from kubewright.cel.functions import Overload, overload
-from kubewright.cel.types import Type, opaque_type
 from kubewright.cel.values import Opaque
 
 _PREFIX: Final = "kubernetes.authorization."

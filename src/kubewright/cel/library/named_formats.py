@@ -8,12 +8,12 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from kubewright.api import names
+from kubewright.api.values import names
+from kubewright.cel.checking.types import opaque_type
 from kubewright.cel.errors import CelError
 from kubewright.cel.functions import Overload, overload
 from kubewright.cel.library import url
 from kubewright.cel.library.time import read_timestamp
-from kubewright.cel.types import opaque_type
 from kubewright.cel.values import NONE, Opaque, Optional
 
 _UUID: Final = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")

@@ -6,10 +6,10 @@ import re
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, ip_address, ip_interface
 from typing import Final
 
+from kubewright.cel.checking.types import opaque_type
 from kubewright.cel.errors import CelError
 from kubewright.cel.functions import Overload, overload
 from kubewright.cel.library.address_problems import address_problem, shown
-from kubewright.cel.types import opaque_type
 from kubewright.cel.values import Opaque, no_overload
 
 _MAX_TEXT: Final = 64

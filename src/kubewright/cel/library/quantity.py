@@ -1,14 +1,14 @@
-"""Quantities: amounts like `100m` or `1Gi`, by `kubewright.api.quantity`."""
+"""Quantities: amounts like `100m` or `1Gi`, by `kubewright.api.values.quantity`."""
 
 from __future__ import annotations
 
 import re
 from typing import Final, TypeAlias
 
-from kubewright.api.quantity import Quantity, QuantityError
+from kubewright.api.values.quantity import Quantity, QuantityError
+from kubewright.cel.checking.types import opaque_type
 from kubewright.cel.errors import CelError
 from kubewright.cel.functions import Overload, overload
-from kubewright.cel.types import opaque_type
 from kubewright.cel.values import MAX_INT, MIN_INT, Opaque
 
 _PARTS: Final = re.compile(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from kubewright.cel.checking.types import opaque_type
 from kubewright.cel.errors import CelError
 from kubewright.cel.functions import Overload, overload
-from kubewright.cel.types import opaque_type
 from kubewright.cel.values import MAX_UINT, Opaque
 
 _PART: Final = re.compile(r"[0-9]+", re.ASCII)

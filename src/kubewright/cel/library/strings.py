@@ -9,12 +9,12 @@ import math
 from collections.abc import Iterator
 from typing import Any, Final
 
+from kubewright.cel.checking.types import Kind, Type
 from kubewright.cel.errors import CelError
 from kubewright.cel.functions import Overload, overload
 from kubewright.cel.library.conversions import string_of_double
 from kubewright.cel.library.regex import matches
 from kubewright.cel.library.time import format_duration, format_timestamp
-from kubewright.cel.types import Kind, Type
 from kubewright.cel.values import DurationValue, TimestampValue, TypeValue, UInt, type_of_value
 
 MAX_RESULT: Final = 10_000_000

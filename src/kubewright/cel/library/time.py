@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from kubewright.api.times import duration_nanoseconds, worded_nanoseconds
+from kubewright.api.values.times import duration_nanoseconds, worded_nanoseconds
 from kubewright.cel.errors import CelError
 from kubewright.cel.functions import Overload, overload
 from kubewright.cel.values import MAX_INT, MIN_INT, NANOS, DurationValue, TimestampValue

@@ -7,11 +7,11 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import unquote, unquote_plus
 
-from kubewright.api.go_format import quote
+from kubewright.api.values.go_format import quote
+from kubewright.cel.checking.types import opaque_type
 from kubewright.cel.errors import CelError
 from kubewright.cel.functions import Overload, overload
 from kubewright.cel.library.address_problems import address_problem
-from kubewright.cel.types import opaque_type
 from kubewright.cel.values import Opaque
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from multidict import CIMultiDict
 
-from kubewright.api.times import monotonic_time
+from kubewright.api.values.times import monotonic_time
 from kubewright.client.errors import ConfigError, CredentialsError
 from kubewright.client.transport.headers import escape_key
 

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kubewright.api import codec
-from kubewright.api.times import parse_time
+from kubewright.api.encoding import codec
+from kubewright.api.values.times import parse_time
 from kubewright.client.errors import CredentialsError
 
 from .cluster_config import ClusterConfig, ExecPlugin

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from kubewright.api.yaml_limits import YAMLLimitError, check_limits
+from kubewright.api.encoding.yaml_limits import YAMLLimitError, check_limits
 from kubewright.client.errors import ConfigError
 
 DEFAULT_PATH = "~/.kube/config"

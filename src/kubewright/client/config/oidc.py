@@ -12,8 +12,8 @@ import binascii
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kubewright.api import codec
-from kubewright.api.times import wall_time
+from kubewright.api.encoding import codec
+from kubewright.api.values.times import wall_time
 from kubewright.client.errors import ConfigError, CredentialsError
 from kubewright.client.transport.interface import read_limited
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from multidict import CIMultiDict
 
-from kubewright.api import codec
+from kubewright.api.encoding import codec
 from kubewright.api.errors import APIError, NotFound
 from kubewright.api.gvk import GroupVersion, GroupVersionKind
 from kubewright.client.discovery.api_resource import APIResource

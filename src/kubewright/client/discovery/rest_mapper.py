@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Any, TypeVar
 
-from kubewright.api import builtin_resources
-from kubewright.api.declarations import has_status, is_resource, resource_info
+from kubewright.api.builtin import resources as builtin_resources
+from kubewright.api.declaring.declarations import has_status, is_resource, resource_info
 from kubewright.api.gvk import GroupKind, GroupVersionKind, GroupVersionResource
 from kubewright.api.meta import MetaObject
-from kubewright.api.times import monotonic_time
+from kubewright.api.values.times import monotonic_time
 from kubewright.client.discovery.api_resource import APIResource
 from kubewright.client.errors import NoKindMatch
 from kubewright.client.kind_types import AnyKind, MetadataKind, UnstructuredKind

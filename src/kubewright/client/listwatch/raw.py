@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
-from kubewright.api.codec import DecodeError, ObjectHeader, RawList, decoder
+from kubewright.api.encoding.codec import DecodeError, ObjectHeader, RawList, decoder
 from kubewright.api.errors import APIError
 from kubewright.api.meta import revision_number
 from kubewright.client.errors import ConnectionFailed

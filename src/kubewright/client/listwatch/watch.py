@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Generic, Self
 
 from kubewright.api.errors import InternalError, ServiceUnavailable, Timeout, TooManyRequests
-from kubewright.api.times import monotonic_time
+from kubewright.api.values.times import monotonic_time
 from kubewright.client.backoff import Backoff
 from kubewright.client.errors import ConnectionFailed
 from kubewright.client.kind_types import ObjectT

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kubewright.api import codec
+from kubewright.api.encoding import codec
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import PartialObjectMetadata
 from kubewright.client.errors import UnexpectedObjectError

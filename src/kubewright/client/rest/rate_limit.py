@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from kubewright.api.times import monotonic_time
+from kubewright.api.values.times import monotonic_time
 
 
 class TokenBucket:

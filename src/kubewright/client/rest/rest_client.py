@@ -20,9 +20,9 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from kubewright.api import codec
+from kubewright.api.encoding import codec
 from kubewright.api.errors import APIError, from_response
-from kubewright.api.times import monotonic_time
+from kubewright.api.values.times import monotonic_time
 from kubewright.client.errors import ConnectionFailed, ResponseTooLarge
 from kubewright.client.transport.interface import (
     APIResponse,

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, NamedTuple
 
-from kubewright.api import codec
+from kubewright.api.encoding import codec
 from kubewright.api.errors import APIError
 from kubewright.client.errors import ConnectionFailed, ResponseTooLarge
 from kubewright.client.transport.interface import WebSocketConnection

@@ -13,7 +13,7 @@ from typing import Final
 
 from multidict import CIMultiDict
 
-from kubewright.api import cbor, codec
+from kubewright.api.encoding import cbor, codec
 from kubewright.client.errors import ConnectionFailed
 
 from .interface import APIResponse, Headers, ResponseStream, Transport, WebSocketConnection

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from kubewright.api.times import monotonic_time
+from kubewright.api.values.times import monotonic_time
 from kubewright.client.config.cluster_config import ClusterConfig
 from kubewright.client.config.credentials import Credentials
 from kubewright.client.errors import ConfigError, ConnectionFailed

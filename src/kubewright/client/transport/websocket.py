@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from multidict import CIMultiDict
 
-from kubewright.api import codec
+from kubewright.api.encoding import codec
 from kubewright.api.errors import APIError, from_response
 from kubewright.client.errors import ConnectionFailed
 

@@ -21,8 +21,8 @@ from urllib.parse import urlencode
 from multidict import CIMultiDict
 
 from kubewright.api.meta import MetaObject
-from kubewright.api.times import format_time
 from kubewright.api.unstructured import Unstructured
+from kubewright.api.values.times import format_time
 from kubewright.client.rest.request import APIRequest
 from kubewright.client.streams.exec import PROTOCOLS, ExecCommand
 from kubewright.client.streams.pod_log import PodLog

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Unpack, overload
 
-from kubewright.api import codec
+from kubewright.api.encoding import codec
 from kubewright.api.errors import Expired, NotFound
 from kubewright.api.meta import PartialObjectMetadata
 from kubewright.api.unstructured import Unstructured

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, Unpack, cast, overload
 
-from kubewright.api import codec
+from kubewright.api.encoding import codec
 from kubewright.api.errors import NotFound
 from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
 from kubewright.api.meta import DeleteOptions, MetaObject, PartialObjectMetadata, Preconditions

@@ -6,6 +6,16 @@ authorizes kubelets; `read_authorization_settings` returns the modes in order, w
 creates the authorizers of them. `EscalationCheck`
 rejects roles and bindings that grant more than their author has, `ClaimStatusCheck` changes of the status of
 ResourceClaims. `AccessReviews` serves the review kinds.
+
+- `authorization`: the authorizers of a control plane
+- `claim_status`: granular authorization of the status of ResourceClaims
+- `escalation`: privilege escalation prevention: users can grant only permissions that they have
+- `modes`: authorization modes: one or several authorizers in a row, the first decision counts
+- `node_authorizer`: what kubelets can read and write
+- `review_selectors`: selectors of access reviews: text or requirements, given to authorizers as text
+- `reviews`: SubjectAccessReview, LocalSubjectAccessReview, SelfSubjectAccessReview and SelfSubjectRulesReview
+- `rule_resolver`: RBAC rules of a user, from the informers of Roles and Bindings
+- `settings`: which authorizers a control plane uses, in order: modes and webhooks
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ import msgspec
 
 from kubewright import cel
 from kubewright.apiserver.kubeconfig_webhook import KubeconfigWebhook
-from kubewright.controlplane.config_file import (
+from kubewright.controlplane.configuration.config_file import (
     ConfigFileError,
     ConfigStruct,
     naming_file,

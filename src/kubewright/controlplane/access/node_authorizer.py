@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.field_selectors import parse_field_selector
-from kubewright.api.label_selectors import SelectorError
+from kubewright.api.selectors.field_selectors import parse_field_selector
+from kubewright.api.selectors.label_selectors import SelectorError
 from kubewright.apiserver.authorization import (
     ALLOWED,
     NO_OPINION,
@@ -39,7 +39,7 @@ def _no(reason: str) -> AuthorizationResult:
 @cache
 def _node_rules() -> tuple[PolicyRule, ...]:
     """Return the rules of the ClusterRole system:node, which no binding references."""
-    from kubewright.controlplane.bootstrap_roles import cluster_roles
+    from kubewright.controlplane.bootstrap.roles import cluster_roles
 
     role = next(each for each in cluster_roles() if each["metadata"]["name"] == "system:node")
     return tuple(PolicyRule.parse(rule) for rule in role["rules"])

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kubewright.api.field_errors import FieldError
-from kubewright.api.field_selectors import escape_value, parse_field_selector
-from kubewright.api.label_selectors import parse_selector
-from kubewright.api.names import check_label_value, check_qualified_name
+from kubewright.api.selectors.field_selectors import escape_value, parse_field_selector
+from kubewright.api.selectors.label_selectors import parse_selector
+from kubewright.api.values.names import check_label_value, check_qualified_name
 
 Object = dict[str, Any]
 _IN = ("In", "NotIn")

@@ -10,12 +10,12 @@ from typing import Any
 
 from kubewright.api.errors import BadRequest, invalid
 from kubewright.api.field_errors import FieldError
-from kubewright.api.go_format import GoStruct
 from kubewright.api.gvk import GroupKind
 from kubewright.api.meta import ManagedFieldsEntry, ObjectMeta
+from kubewright.api.values.go_format import GoStruct
 from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.authorization import AuthorizationAttributes, Authorizer, Decision
-from kubewright.apiserver.subresource import SubresourceRequest
+from kubewright.apiserver.resources.subresource import SubresourceRequest
 
 from .review_selectors import read_field_selector, read_label_selector, selector_errors
 from .rule_resolver import RuleResolver

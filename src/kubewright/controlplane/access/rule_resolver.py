@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.authorization import AuthorizationAttributes, AuthorizationResult, Decision
 from kubewright.apiserver.authorization.rbac import RBAC_GROUP, PolicyRule
-from kubewright.apiserver.stored_objects import UndecodableObject
+from kubewright.apiserver.resources.stored_objects import UndecodableObject
 
 if TYPE_CHECKING:
-    from kubewright.cache.informer import Informer
-    from kubewright.cache.store import ObjectChange, ObjectKey
+    from kubewright.cache.informers.informer import Informer
+    from kubewright.cache.stores.store import ObjectChange, ObjectKey
     from kubewright.controlplane.informers import Informers
 
 Object = dict[str, Any]

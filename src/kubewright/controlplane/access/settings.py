@@ -34,7 +34,7 @@ class AuthorizationSettings:
         As in kube-apiserver, authorizers that are not webhooks must stay, and those with state (`Node`,
         `RBAC`) cannot be added.
         """
-        from kubewright.controlplane.config_file import ConfigFileError
+        from kubewright.controlplane.configuration.config_file import ConfigFileError
 
         missing = sorted(set(self.modes) - set(changed.modes))
         if missing:

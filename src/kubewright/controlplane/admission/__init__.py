@@ -2,6 +2,21 @@
 
 `default_plugins` creates them, `arranged` returns the enabled ones in their order. Plug-ins read other
 objects from in-process informers, so a policy or quota takes effect as soon as it is stored.
+
+- `always`: plug-ins that are independent of the object: AlwaysAdmit, AlwaysDeny, DenyServiceExternalIPs
+- `certificates`: permission to approve, sign and attest certificates, and restrictions of their subjects
+- `claims`: PersistentVolumeClaimResize: claims can grow only if their storage class allows expansion
+- `defaults`: plug-ins that set defaults: tolerations, default classes, protection finalizers, taints
+- `namespaces`: plug-ins that check or create the namespace of a request
+- `node_restriction`: NodeRestriction: limits what kubelets can write
+- `order`: order of the admission plug-ins, and which are enabled
+- `owners`: OwnerReferencesPermissionEnforcement: changing owner references requires permission to delete the
+  object
+- `pods`: admission plug-ins for pods
+- `policies`: admission policies in CEL
+- `quotas`: admission plug-ins that limit resources: quotas and limit ranges
+- `rejection`: errors of admission plug-ins
+- `sources`: what admission plug-ins read: objects of the cluster whose policies they apply
 """
 
 from __future__ import annotations
@@ -39,26 +54,26 @@ def default_plugins(
         StorageObjectInUseProtection,
         TaintNodesByCondition,
     )
-    from .limits import LimitRanger
-    from .mutating_policies import MutatingPolicies
     from .namespaces import NamespaceAutoProvision, NamespaceExists
-    from .node_limits import DeclaredFeatures, PodResize
     from .node_restriction import NodeRestriction
     from .owners import OwnerReferences
-    from .pod_restrictions import (
+    from .pods.node_limits import DeclaredFeatures, PodResize
+    from .pods.pod_restrictions import (
         AlwaysPullImages,
         ExtendedResourceToleration,
         LimitPodHardAntiAffinityTopology,
         PodNodeSelector,
         PodTolerationRestriction,
     )
-    from .pod_security import PodSecurity
-    from .priority import Priority
-    from .quotas import ResourceQuotas
-    from .runtime_classes import RuntimeClasses
-    from .service_accounts import ServiceAccounts
-    from .topology_labels import TopologyLabels
-    from .validating_policies import ValidatingPolicies
+    from .pods.pod_security import PodSecurity
+    from .pods.priority import Priority
+    from .pods.runtime_classes import RuntimeClasses
+    from .pods.service_accounts import ServiceAccounts
+    from .pods.topology_labels import TopologyLabels
+    from .policies.mutating_policies import MutatingPolicies
+    from .policies.validating_policies import ValidatingPolicies
+    from .quotas.limits import LimitRanger
+    from .quotas.quotas import ResourceQuotas
 
     return [
         NamespaceLifecycle(informers),

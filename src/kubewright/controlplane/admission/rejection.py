@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kubewright.api.builtin_resources import definition_name, resource_of_kind
+from kubewright.api.builtin.resources import definition_name, resource_of_kind
 from kubewright.api.errors import Forbidden, forbidden
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.apiserver.admission import AdmissionAttributes

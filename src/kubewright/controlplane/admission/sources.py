@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.resource import Version
+    from kubewright.apiserver.resources.resource import Version
     from kubewright.apiserver.rest.store import ResourceStore
     from kubewright.apiserver.server import APIServer
     from kubewright.storage.contract import KeyValue

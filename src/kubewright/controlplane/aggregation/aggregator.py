@@ -23,7 +23,7 @@ from .remote import Remote, Service
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
-    from kubewright.cache.store import ObjectChange
+    from kubewright.cache.stores.store import ObjectChange
     from kubewright.controlplane.informers import Informers
     from kubewright.controlplane.webhooks.resolver import ServiceResolver
     from kubewright.tls.certificates import KeyPair

@@ -16,7 +16,7 @@ from kubewright.controlplane.loopback_client import LoopbackClient
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
-    from kubewright.controlplane.plane_options import FrontProxy
+    from kubewright.controlplane.configuration.plane_options import FrontProxy
 
 CONFIG_MAPS = GroupResource("", "configmaps")
 NAMESPACE = "kube-system"

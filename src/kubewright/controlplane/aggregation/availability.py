@@ -14,7 +14,7 @@ import msgspec
 from kubewright.api.errors import NotFound
 from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.authentication.user import MASTERS, SYSTEM, User
-from kubewright.apiserver.objects import current_timestamp
+from kubewright.apiserver.resources.objects import current_timestamp
 from kubewright.controller.request import Result
 from kubewright.controlplane.controllers import new_controller
 from kubewright.controlplane.controllers.source import InformerSource
@@ -26,7 +26,7 @@ from .remote import Remote, Service
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
-    from kubewright.cache.store import ObjectChange
+    from kubewright.cache.stores.store import ObjectChange
     from kubewright.controlplane.informers import Informers
 
 Object = dict[str, Any]

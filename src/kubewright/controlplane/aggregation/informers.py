@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kubewright.api.gvk import GroupResource, GroupVersionKind
-from kubewright.apiserver.resource import Resource, Version
+from kubewright.apiserver.resources.resource import Resource, Version
 from kubewright.controlplane.informers import AllHandlers
 from kubewright.controlplane.loopback_client import controller_user
 
@@ -28,7 +28,7 @@ from .local import API_SERVICES
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
-    from kubewright.cache.informer import Informer
+    from kubewright.cache.informers.informer import Informer
     from kubewright.controlplane.informers import AllHandler, Informers
 
 Object = dict[str, Any]
@@ -170,9 +170,9 @@ def _identity(resource: Resource) -> Resource:
 def _metadata_informer(server: APIServer, resource: Resource) -> Informer:
     """Return the informer of a resource, whose requests pass the aggregator."""
     from kubewright.apiserver.in_process import InProcessTransport
-    from kubewright.cache.informer import Informer
-    from kubewright.cache.list_watch import ListWatch
-    from kubewright.cache.store import SharedEntry
+    from kubewright.cache.informers.informer import Informer
+    from kubewright.cache.reflectors.list_watch import ListWatch
+    from kubewright.cache.stores.store import SharedEntry
     from kubewright.client.client import Client
     from kubewright.client.kind_types import metadata_of
 

@@ -12,16 +12,16 @@ from kubewright.api.errors import AlreadyExists, Forbidden, NotFound
 from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.apiserver.delegation import SIMULATED_ANNOTATION
-from kubewright.apiserver.objects import current_timestamp
-from kubewright.controlplane.bootstrap import write_missing
+from kubewright.apiserver.resources.objects import current_timestamp
+from kubewright.controlplane.bootstrap.objects import write_missing
 from kubewright.controlplane.controllers import new_controller
 from kubewright.controlplane.controllers.source import InformerSource
 from kubewright.controlplane.loopback_client import LoopbackClient
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.resource import Resource
+    from kubewright.apiserver.resources.resource import Resource
     from kubewright.apiserver.server import APIServer
-    from kubewright.cache.store import ObjectChange
+    from kubewright.cache.stores.store import ObjectChange
     from kubewright.controlplane.informers import Informers
 
 Object = dict[str, Any]

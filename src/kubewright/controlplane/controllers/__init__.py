@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.background import BackgroundLoop, require
 from kubewright.controller.controller import Controller
-from kubewright.controller.rate_limiters import ExponentialFailureRateLimiter
+from kubewright.controller.queues.rate_limiters import ExponentialFailureRateLimiter
 from kubewright.controlplane.controller_names import ALL
 
 if TYPE_CHECKING:

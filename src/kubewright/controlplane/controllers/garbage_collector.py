@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError, NotFound
 from kubewright.api.gvk import GroupResource
-from kubewright.api.times import format_time
-from kubewright.cache.object_metadata import Metadata, OwnerReference, metadata_of, metadata_of_object
+from kubewright.api.values.times import format_time
+from kubewright.cache.stores.object_metadata import Metadata, OwnerReference, metadata_of, metadata_of_object
 from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
 
 from . import Component, new_controller
@@ -38,9 +38,9 @@ from .owner_graph import FOREGROUND, ORPHAN, Node, OwnerGraph, Step
 from .source import AllResourcesSource
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.resource import Resource
+    from kubewright.apiserver.resources.resource import Resource
     from kubewright.apiserver.server import APIServer
-    from kubewright.cache.store import ObjectChange
+    from kubewright.cache.stores.store import ObjectChange
     from kubewright.controlplane.aggregation.informers import AggregatedInformers
     from kubewright.controlplane.informers import Informers
 

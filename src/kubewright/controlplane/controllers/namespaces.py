@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError, Conflict, MethodNotAllowed, NotFound
 from kubewright.api.gvk import GroupResource
-from kubewright.apiserver.objects import current_timestamp
-from kubewright.cache.object_metadata import Metadata, metadata_of
+from kubewright.apiserver.resources.objects import current_timestamp
+from kubewright.cache.stores.object_metadata import Metadata, metadata_of
 from kubewright.controller.request import Result
 from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
 
@@ -25,10 +25,10 @@ from . import Component, new_controller
 from .source import AllResourcesSource, InformerSource
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.resource import Resource
+    from kubewright.apiserver.resources.resource import Resource
     from kubewright.apiserver.rest.store import ResourceStore
     from kubewright.apiserver.server import APIServer
-    from kubewright.cache.store import ObjectChange
+    from kubewright.cache.stores.store import ObjectChange
     from kubewright.controlplane.aggregation.informers import AggregatedInformers
     from kubewright.controlplane.informers import Informers
 

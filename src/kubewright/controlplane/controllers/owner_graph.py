@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kubewright.cache.object_metadata import Metadata, OwnerReference
+from kubewright.cache.stores.object_metadata import Metadata, OwnerReference
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.resource import Resource
+    from kubewright.apiserver.resources.resource import Resource
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kubewright import cel
 from kubewright.api.errors import NotFound
 from kubewright.api.gvk import GroupResource
-from kubewright.controlplane.admission.expressions import environment, programs
+from kubewright.controlplane.admission.policies.expressions import environment, programs
 from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
 from kubewright.schema.validation.cel_types import cel_type
 
@@ -21,9 +21,9 @@ from . import Component, new_controller
 from .source import InformerSource
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.resource import Version
+    from kubewright.apiserver.resources.resource import Version
     from kubewright.apiserver.server import APIServer
-    from kubewright.cache.store import ObjectChange
+    from kubewright.cache.stores.store import ObjectChange
     from kubewright.controlplane.informers import Informers
 
 Object = dict[str, Any]

@@ -15,19 +15,19 @@ import msgspec
 
 from kubewright.api.errors import NotFound
 from kubewright.api.gvk import GroupResource
-from kubewright.api.quantity import Quantity
-from kubewright.controlplane.admission import usage
+from kubewright.api.values.quantity import Quantity
+from kubewright.controlplane.admission.quotas import usage
 from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
 
 from . import Component, new_controller
 from .source import AllResourcesSource, InformerSource
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.resource import Resource
+    from kubewright.apiserver.resources.resource import Resource
     from kubewright.apiserver.rest.store import ResourceStore
     from kubewright.apiserver.server import APIServer
-    from kubewright.cache.store import ObjectChange
-    from kubewright.controlplane.admission.quotas import ResourceQuotas
+    from kubewright.cache.stores.store import ObjectChange
+    from kubewright.controlplane.admission.quotas.quotas import ResourceQuotas
     from kubewright.controlplane.informers import Informers
 
 Object = dict[str, Any]

@@ -9,8 +9,8 @@ import msgspec
 
 from kubewright.api.errors import NotFound
 from kubewright.api.gvk import GroupResource
-from kubewright.api.label_selectors import Selector, SelectorError, selector_of
 from kubewright.api.meta import LabelSelector
+from kubewright.api.selectors.label_selectors import Selector, SelectorError, selector_of
 from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
 
 from . import Component, new_controller
@@ -18,7 +18,7 @@ from .source import InformerSource
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
-    from kubewright.cache.store import ObjectChange
+    from kubewright.cache.stores.store import ObjectChange
     from kubewright.controlplane.informers import Informers
 
 Object = dict[str, Any]

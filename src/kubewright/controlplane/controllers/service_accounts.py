@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import AlreadyExists, Forbidden, NotFound
 from kubewright.api.gvk import GroupResource
-from kubewright.cache.store import ObjectKey
+from kubewright.cache.stores.store import ObjectKey
 from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
 
 from . import Component, new_controller
@@ -21,7 +21,7 @@ from .source import InformerSource
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
-    from kubewright.cache.store import ObjectChange
+    from kubewright.cache.stores.store import ObjectChange
     from kubewright.controlplane.informers import Informers
 
 Object = dict[str, Any]

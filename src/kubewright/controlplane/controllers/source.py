@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from kubewright.controller.queue import LOW_PRIORITY
+from kubewright.controller.queues.queue import LOW_PRIORITY
 
 if TYPE_CHECKING:
     from kubewright.api.gvk import GroupResource
-    from kubewright.apiserver.resource import Resource
-    from kubewright.cache.store import ObjectChange
-    from kubewright.controller.queue import WorkQueue
+    from kubewright.apiserver.resources.resource import Resource
+    from kubewright.cache.stores.store import ObjectChange
+    from kubewright.controller.queues.queue import WorkQueue
     from kubewright.controlplane.informers import AllHandler, Informers, Needs
 
 R = TypeVar("R", bound=Hashable)

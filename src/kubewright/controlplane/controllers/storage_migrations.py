@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError, Conflict, Expired, NotFound, TooManyRequests
 from kubewright.api.gvk import GroupResource
-from kubewright.api.times import now, parse_time
+from kubewright.api.values.times import now, parse_time
 from kubewright.controller.request import Result
 from kubewright.controlplane.crds import conditions
 from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
@@ -29,7 +29,7 @@ from .source import InformerSource
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
-    from kubewright.cache.store import ObjectChange
+    from kubewright.cache.stores.store import ObjectChange
     from kubewright.client.client import Client
     from kubewright.client.discovery.api_resource import APIResource
     from kubewright.controlplane.informers import Informers

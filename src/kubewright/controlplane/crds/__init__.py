@@ -1,4 +1,13 @@
-"""Custom resources: definitions, and serving what they define."""
+"""Custom resources: definitions, and serving what they define.
+
+- `conditions`: status of a definition: conditions and accepted names
+- `conversion`: conversion of custom resources by a webhook
+- `definitions`: serving of custom resources: a definition is served as soon as it is established
+- `finalization`: finalization of definitions: instances are deleted before their definition
+- `name_index`: names of definitions by group; a lookup costs the same with any number of definitions
+- `serving`: the resource of a definition: versions, schemas, subresources, columns, conversion
+- `strategy`: strategy of `customresourcedefinitions`: defaults, validation, deletion
+"""
 
 from __future__ import annotations
 

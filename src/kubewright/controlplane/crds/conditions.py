@@ -18,7 +18,7 @@ from base64 import b64decode
 from typing import TYPE_CHECKING, Any, Final
 
 from kubewright.api.field_errors import aggregate, quote
-from kubewright.api.times import format_time, now
+from kubewright.api.values.times import format_time, now
 
 if TYPE_CHECKING:
     from .name_index import TakenNames

@@ -10,12 +10,12 @@ from __future__ import annotations
 import uuid
 from typing import Any, Final
 
-from kubewright.api import go_format
 from kubewright.api.errors import APIError
 from kubewright.api.field_errors import aggregate
 from kubewright.api.gvk import GroupVersion, GroupVersionKind
+from kubewright.api.values import go_format
 from kubewright.apiserver.encoding.negotiation import encode
-from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.webhooks.client import CallError, Target, WebhookClient
 from kubewright.schema.validation.metadata import validate_common_metadata
 

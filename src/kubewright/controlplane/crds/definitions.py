@@ -23,11 +23,11 @@ from kubewright.api.errors import APIError, NotFound
 from kubewright.api.gvk import GroupResource
 from kubewright.apiserver import APIServer, ResourceStore, User
 from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS
-from kubewright.apiserver.conversion import VersionConverter
 from kubewright.apiserver.http.messages import WarningRecorder
-from kubewright.apiserver.objects import deep_copy
-from kubewright.apiserver.resource import Resource
-from kubewright.apiserver.strategy import Operation
+from kubewright.apiserver.resources.conversion import VersionConverter
+from kubewright.apiserver.resources.objects import deep_copy
+from kubewright.apiserver.resources.resource import Resource
+from kubewright.apiserver.resources.strategy import Operation
 from kubewright.controlplane.webhooks.client import WebhookClient
 from kubewright.storage.contract import StorageError
 
@@ -40,7 +40,7 @@ from .serving import SERVED_VERBS, TERMINATING_VERBS, CustomResourceStrategy, re
 from .strategy import CLEANUP, DefinitionStrategy
 
 if TYPE_CHECKING:
-    from kubewright.cache.store import ObjectChange
+    from kubewright.cache.stores.store import ObjectChange
     from kubewright.controlplane.informers import Informers
 
 logger = logging.getLogger("kubewright.controlplane")

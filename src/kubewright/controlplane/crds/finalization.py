@@ -15,8 +15,8 @@ from kubewright.api.errors import APIError, NotFound
 from kubewright.api.field_errors import aggregate
 from kubewright.apiserver import ResourceStore
 from kubewright.apiserver.http.messages import WarningRecorder
+from kubewright.apiserver.resources.strategy import Operation
 from kubewright.apiserver.rest.options import DeletionOptions
-from kubewright.apiserver.strategy import Operation
 from kubewright.storage.contract import StorageError
 
 from . import conditions

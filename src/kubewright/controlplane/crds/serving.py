@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from kubewright.api.errors import forbidden
 from kubewright.api.field_errors import quote
-from kubewright.api.names import check_qualified_name
-from kubewright.apiserver.conversion import VersionConverter
-from kubewright.apiserver.objects import Object
-from kubewright.apiserver.resource import ALL_VERBS, Resource, TableColumn, Version
-from kubewright.apiserver.strategy import Operation, Strategy
-from kubewright.apiserver.subresource import ScaleSubresource, StatusSubresource, Subresource
+from kubewright.api.values.names import check_qualified_name
+from kubewright.apiserver.resources.conversion import VersionConverter
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.resource import ALL_VERBS, Resource, TableColumn, Version
+from kubewright.apiserver.resources.strategy import Operation, Strategy
+from kubewright.apiserver.resources.subresource import ScaleSubresource, StatusSubresource, Subresource
 from kubewright.schema.crd.scale import ScalePaths
 from kubewright.schema.structural import Node
 from kubewright.schema.version import SchemaVersion

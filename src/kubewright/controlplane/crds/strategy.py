@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from kubewright import schema as rules
 from kubewright.api.field_errors import FieldError
-from kubewright.apiserver.objects import Object
-from kubewright.apiserver.resource import Version
-from kubewright.apiserver.strategy import Operation, Strategy
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.resource import Version
+from kubewright.apiserver.resources.strategy import Operation, Strategy
 from kubewright.schema.crd.defaults import prune_embedded_defaults
 
 from . import conditions

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kubewright.controlplane.config_file import (
+from kubewright.controlplane.configuration.config_file import (
     ConfigFileError,
     ConfigStruct,
     naming_file,

@@ -24,9 +24,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
-from kubewright.api.times import monotonic_time
+from kubewright.api.values.times import monotonic_time
 from kubewright.apiserver.encoding.protobuf_wire import ProtobufError
-from kubewright.apiserver.stored_objects import ENCRYPTED
+from kubewright.apiserver.resources.stored_objects import ENCRYPTED
 from kubewright.background import run_forever
 from kubewright.node.errors import RPCError
 from kubewright.node.messages import Message

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.padding import PKCS7
 
-from kubewright.apiserver.stored_objects import ENCRYPTED
+from kubewright.apiserver.resources.stored_objects import ENCRYPTED
 
 _BLOCK = 16
 _GCM_NONCE = 12

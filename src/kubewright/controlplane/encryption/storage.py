@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Self
 
+from kubewright.apiserver.resources.stored_objects import ENCRYPTED
 from kubewright.apiserver.server import STORAGE_PREFIX
-from kubewright.apiserver.stored_objects import ENCRYPTED
 from kubewright.controlplane.storage_keys import resource_finder
 from kubewright.storage.contract import (
     KeyExists,

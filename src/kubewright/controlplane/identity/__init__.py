@@ -5,6 +5,14 @@ other issuers (`external_tokens`). `TokenIssuer` signs tokens and publishes its 
 `serviceaccounts/token`, `token_invalidity` checks that the account and the bound object of a token exist,
 `legacy_tokens` checks those of token secrets and records their use, and `IdentityReviews` serves TokenReview
 and SelfSubjectReview.
+
+- `bootstrap_tokens`: credentials of machines that join a cluster, as `kubeadm token create`
+  writes them
+- `issuer`: signing of service account tokens, and OIDC discovery of the keys that verify them
+- `reviews`: TokenReview and SelfSubjectReview
+- `token_requests`: `serviceaccounts/<name>/token`: issue tokens on request, and check that they are still
+  valid
+- `tokenless`: bearer tokens take precedence over client certificates
 """
 
 from __future__ import annotations

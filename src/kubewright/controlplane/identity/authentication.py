@@ -26,8 +26,8 @@ from kubewright.apiserver.authentication.requestheader import RequestHeaderAuthe
 from kubewright.apiserver.authentication.serviceaccount import ServiceAccountAuthenticator
 from kubewright.apiserver.authentication.tokens import StaticTokenAuthenticator
 from kubewright.apiserver.authentication.x509 import X509Authenticator
-from kubewright.controlplane.credentials import read_certificates
-from kubewright.controlplane.plane_options import FrontProxy
+from kubewright.controlplane.configuration.plane_options import FrontProxy
+from kubewright.controlplane.credentials.credentials import read_certificates
 
 from .external_tokens import ExternalTokens, read_external_tokens
 from .legacy_tokens import LegacyTokens
@@ -37,8 +37,8 @@ from .tokenless import TokenlessAuthenticator
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
+    from kubewright.controlplane.credentials.plane_credentials import PlaneCredentials
     from kubewright.controlplane.options import AuthenticationOptions
-    from kubewright.controlplane.plane_credentials import PlaneCredentials
 
     from .issuer import TokenIssuer
 

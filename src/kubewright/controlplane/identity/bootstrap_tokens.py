@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from kubewright.api.times import now, parse_time
+from kubewright.api.values.times import now, parse_time
 from kubewright.apiserver.authentication.tokens import bearer_token
 from kubewright.apiserver.authentication.user import User
 

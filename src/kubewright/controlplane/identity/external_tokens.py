@@ -39,7 +39,7 @@ class ExternalTokens:
         Raises `ConfigFileError`, or `KeysUnavailable`. The settings of anonymous requests cannot change, as
         in kube-apiserver.
         """
-        from kubewright.controlplane.config_file import ConfigFileError
+        from kubewright.controlplane.configuration.config_file import ConfigFileError
         from kubewright.controlplane.jwt_authentication import load_authentication_config
 
         settings = load_authentication_config(config, own_issuers)

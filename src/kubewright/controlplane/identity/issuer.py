@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from kubewright.api.times import wall_time
+from kubewright.api.values.times import wall_time
 from kubewright.apiserver.authentication.serviceaccount import public_key_of
 from kubewright.apiserver.encoding.negotiation import JSON, require
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.server import APIServer
-from kubewright.controlplane.credentials import key_id
+from kubewright.controlplane.credentials.credentials import key_id
 
 Object = dict[str, Any]
 _KEY_SET = "application/jwk-set+json"

@@ -28,7 +28,7 @@ from kubewright.storage.contract import StorageError
 if TYPE_CHECKING:
     from kubewright.apiserver.authentication.serviceaccount import Claims
     from kubewright.apiserver.http.messages import HTTPRequest
-    from kubewright.apiserver.objects import Object
+    from kubewright.apiserver.resources.objects import Object
     from kubewright.apiserver.server import APIServer
 
 logger = logging.getLogger("kubewright.controlplane")

@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 from kubewright.api.errors import APIError, BadRequest, NotFound, conflict, invalid
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupKind, GroupResource, GroupVersionKind
-from kubewright.api.times import format_time, parse_time
+from kubewright.api.values.times import format_time, parse_time
 from kubewright.apiserver.authentication.serviceaccount import Claims, Lookup
 from kubewright.apiserver.http.messages import HTTPRequest
-from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.subresource import Subresource, SubresourceRequest
 from kubewright.apiserver.server import APIServer
-from kubewright.apiserver.subresource import Subresource, SubresourceRequest
 
 from .issuer import TokenIssuer
 from .legacy_tokens import LegacyTokens, read_stored

@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from kubewright import cel
-from kubewright.controlplane.config_file import (
+from kubewright.controlplane.configuration.config_file import (
     ConfigFileError,
     ConfigStruct,
     naming_file,

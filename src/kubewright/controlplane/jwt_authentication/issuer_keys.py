@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from kubewright.api.times import monotonic_time
+from kubewright.api.values.times import monotonic_time
 
 if TYPE_CHECKING:
     import jwt

@@ -75,7 +75,7 @@ class OIDCOptions:
 
     def settings(self, disallowed_issuers: Sequence[str] = ()) -> AuthenticationSettings:
         """Return the authenticator of the issuer; raises `ConfigFileError`, or `OSError` for the CA file."""
-        from kubewright.controlplane.config_file import ConfigFileError
+        from kubewright.controlplane.configuration.config_file import ConfigFileError
 
         from .authenticator import ALGORITHMS
         from .config import authentication_settings

@@ -10,6 +10,30 @@ at the first use of the kind: the one with the name of the kind if it declares i
 - `validation`: tables of rules and the engine that compiles them
 - `printing`: columns and cells of tables
 - `workload`: what kinds with a pod template share
+- `admissionregistration`: kinds of the API group admissionregistration.k8s.io: webhook configurations and
+  admission policies
+- `apiregistration`: kinds of the API group apiregistration.k8s.io: APIService
+- `apps`: kinds of the API group apps: Deployment, ReplicaSet, StatefulSet, DaemonSet, ControllerRevision
+- `autoscaling`: kinds of the API group autoscaling: HorizontalPodAutoscaler
+- `batch`: kinds of the API group batch: Job and CronJob
+- `certificates`: kinds of the API group certificates.k8s.io: CertificateSigningRequest
+- `coordination`: kinds of the API group coordination.k8s.io: Lease
+- `defaults`: default values as tables from field paths to values
+- `discovery`: kinds of the API group discovery.k8s.io: EndpointSlice
+- `events`: kinds of the API group events.k8s.io: Event
+- `flowcontrol`: kinds of the API group flowcontrol.apiserver.k8s.io: FlowSchema and
+  PriorityLevelConfiguration
+- `networking`: kinds of the API group networking.k8s.io: Ingress, IngressClass, NetworkPolicy, IPAddress,
+  ServiceCIDR
+- `node`: kinds of the API group node.k8s.io: RuntimeClass
+- `policy`: kinds of the API group policy: PodDisruptionBudget
+- `rbac`: kinds of the API group rbac.authorization.k8s.io: roles and role bindings
+- `resource`: kinds of the API group resource.k8s.io: DeviceClass, ResourceClaim and its template,
+  ResourceSlice
+- `retired_versions`: errors for request bodies of another built-in kind or version than that of the endpoint
+- `scheduling`: kinds of the API group scheduling.k8s.io: PriorityClass
+- `storage`: kinds of the API group storage.k8s.io: StorageClass, CSI objects, VolumeAttachment
+- `storagemigration`: kinds of the API group storagemigration.k8s.io: StorageVersionMigration
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resources.objects import Object
 
 _Path = tuple[tuple[str, bool], ...]
 """Names of fields, and whether each is a list whose items are meant."""

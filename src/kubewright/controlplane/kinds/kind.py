@@ -1,6 +1,6 @@
 """The declaration of a built-in kind.
 
-The inventory (`kubewright.api.builtin_resources`) lists the kinds, their versions and verbs; the schema lists
+The inventory (`kubewright.api.builtin.resources`) lists the kinds, their versions and verbs; the schema lists
 their fields. A `Kind` declares everything else about one kind, in one place: defaults, validation, warnings,
 printed columns, field selectors, subresources, conversion and deviations from the usual behaviour. Every
 field is optional.
@@ -26,12 +26,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kubewright.api.field_errors import FieldError
-from kubewright.api.names import check_dns_subdomain
-from kubewright.apiserver.conversion import VersionConverter
-from kubewright.apiserver.objects import Object
-from kubewright.apiserver.resource import TableColumn, Version
-from kubewright.apiserver.strategy import Operation, Strategy
-from kubewright.apiserver.subresource import StatusSubresource, Subresource
+from kubewright.api.values.names import check_dns_subdomain
+from kubewright.apiserver.resources.conversion import VersionConverter
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.resource import TableColumn, Version
+from kubewright.apiserver.resources.strategy import Operation, Strategy
+from kubewright.apiserver.resources.subresource import StatusSubresource, Subresource
 
 Errors = list[FieldError]
 MaybeAwaitErrors = Iterable[FieldError] | Awaitable[Iterable[FieldError]]

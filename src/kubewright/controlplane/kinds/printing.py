@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kubewright.apiserver.objects import Object
-from kubewright.apiserver.resource import TableColumn
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.resource import TableColumn
 from kubewright.schema.crd.columns import CREATED_DESCRIPTION, NAME_COLUMN, age
 
 NONE = "<none>"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kubewright.apiserver.resource import TableColumn
-from kubewright.apiserver.subresource import ScaleSubresource
+from kubewright.apiserver.resources.resource import TableColumn
+from kubewright.apiserver.resources.subresource import ScaleSubresource
 from kubewright.schema import field_errors as fe
 
 from .core.podspec.defaults import default_template

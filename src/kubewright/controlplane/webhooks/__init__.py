@@ -3,6 +3,16 @@
 resolver = ServiceResolver(server, {"my-service.default": "https://127.0.0.1:9443"})
 client = WebhookClient(resolver)
 plugins = [MutatingWebhooks(server, client, informers), ValidatingWebhooks(server, client, informers)]
+
+- `client`: HTTP client for admission and conversion webhooks
+- `conditions`: match conditions of a webhook: CEL expressions that decide whether it is called
+- `dispatch`: the admission plug-ins that call webhooks
+- `hook`: one webhook of a configuration, parsed once: rules, selectors and address
+- `index`: the webhooks of a server, derived from the informers of their configurations
+- `resolver`: resolution of service references to addresses
+- `review`: AdmissionReview requests and responses
+- `self_issued`: serving certificates that OpenSSL takes for self-signed, although an authority has signed
+  them
 """
 
 from kubewright.lazy import attach_stub

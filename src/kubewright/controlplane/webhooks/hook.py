@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kubewright.api.label_selectors import Selector
+from kubewright.api.selectors.label_selectors import Selector
 from kubewright.apiserver.admission import AdmissionAttributes
-from kubewright.controlplane.admission.equivalents import Match
-from kubewright.controlplane.admission.matching import Rule, label_selector, match_rules
+from kubewright.controlplane.admission.policies.equivalents import Match
+from kubewright.controlplane.admission.policies.matching import Rule, label_selector, match_rules
 
 from .client import Target
 

@@ -18,9 +18,9 @@ from kubewright.api.errors import APIError
 from kubewright.api.field_errors import quote
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.apiserver.admission import AdmissionAttributes
-from kubewright.apiserver.objects import Object
-from kubewright.controlplane.admission.equivalents import Match
-from kubewright.controlplane.admission.request_value import request_value
+from kubewright.apiserver.resources.objects import Object
+from kubewright.controlplane.admission.policies.equivalents import Match
+from kubewright.controlplane.admission.policies.request_value import request_value
 
 from .client import CallError
 from .hook import Hook

@@ -23,7 +23,7 @@ from urllib.parse import parse_qsl, urlencode
 import msgspec
 from multidict import CIMultiDict
 
-from kubewright.api.codec import DecodeError, ObjectHeader, decoder
+from kubewright.api.encoding.codec import DecodeError, ObjectHeader, decoder
 from kubewright.apiserver.encoding.protobuf import MAGIC, builtin_codec
 from kubewright.apiserver.encoding.protobuf_wire import ProtobufError
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, Query

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from kubewright.api.codec import DecodeError, ObjectHeader, decoder
+from kubewright.api.encoding.codec import DecodeError, ObjectHeader, decoder
 from kubewright.explore.faults import ERRORS
 
 _decode_header = decoder(ObjectHeader).decode

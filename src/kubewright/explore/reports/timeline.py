@@ -246,7 +246,7 @@ def _split_change(text: str) -> tuple[str, str]:
 
 def _qualified(resource: str) -> str:
     """Return a built-in resource with its group, as in requests."""
-    from kubewright.api import builtin_resources
+    from kubewright.api.builtin import resources as builtin_resources
 
     for row in builtin_resources.resources():
         if row.plural == resource:

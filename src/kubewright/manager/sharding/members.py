@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from kubewright.api.coordination.v1 import Lease, LeaseSpec
 from kubewright.api.errors import Conflict, NotFound
 from kubewright.api.meta import ObjectMeta, Preconditions
-from kubewright.api.times import now_micro
+from kubewright.api.values.times import now_micro
 
 if TYPE_CHECKING:
     from kubewright.client import Client

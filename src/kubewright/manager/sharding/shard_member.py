@@ -21,7 +21,7 @@ from kubewright.api.errors import AlreadyExists, APIError, Conflict, Expired, No
 from kubewright.api.meta import ObjectMeta
 from kubewright.background import run_forever
 from kubewright.client.errors import ConnectionFailed
-from kubewright.manager.leader_election import (
+from kubewright.manager.elections.leader_election import (
     NEVER,
     LeadershipLost,
     boot_clock,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.api.apiextensions.v1 import CustomResourceDefinition
-from kubewright.api.codec import DecodeError, from_plain, to_plain
+from kubewright.api.encoding.codec import DecodeError, from_plain, to_plain
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.scheme import Scheme
 from kubewright.schema.crd.definition import default_crd, validate_crd

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from kubewright.api.builtin_resources import resources
+from kubewright.api.builtin.resources import resources
 from kubewright.manifests.deployment.names import Manifest
 
 _CONTROL: Final = "urn:alm:descriptor:com.tectonic.ui:"

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from kubewright.api.yaml_limits import load_limited
+from kubewright.api.encoding.yaml_limits import load_limited
 
 from .bundle_format import ANNOTATIONS_FILE, BUNDLE, KIND, SUPPORTED_KINDS
 from .findings import BundleContent, BundleFinding, BundleObject, Reporter, as_map

@@ -12,6 +12,9 @@ What the settings switch on is part of the tree, with final names: there is noth
 - `network`: Services, NetworkPolicies, ServiceMonitor
 - `webhooks`: webhook configurations and certificates
 - `dashboard`: Grafana dashboard; `samples`: sample objects
+- `apiserver`: deployment of an extension API server: roles, pod, Service, APIServices and certificates
+- `containers`: parts that the containers of operators and API servers share: Pod Security, resources and
+  probes
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
-from kubewright.api.declarations import Rbac, has_status, resource_info
+from kubewright.api.declaring.declarations import Rbac, has_status, resource_info
 from kubewright.api.gvk import version_priority
 from kubewright.manifests.project import (
     APIServerReference,

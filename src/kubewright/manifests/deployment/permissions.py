@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from kubewright.api.declarations import Rbac
+from kubewright.api.declaring.declarations import Rbac
 from kubewright.manifests.rbac import DEFAULT_ROLE, build_roles
 from kubewright.schema.generation.errors import Problem
 

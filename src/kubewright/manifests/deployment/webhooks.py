@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from kubewright.api.declarations import Webhook, WebhookConfiguration, is_resource, resource_info
+from kubewright.api.declaring.declarations import Webhook, WebhookConfiguration, is_resource, resource_info
 from kubewright.api.meta import LabelSelector, LabelSelectorRequirement
 from kubewright.manifests.settings import ProjectSettings
 

@@ -16,6 +16,7 @@ Modules:
 - `messages`, `services`: the API; `client`: a connection to a driver
 - `controller_manager`: the controllers of a driver; `provisioner`, `attacher`, `resizer`, `snapshotter`
 - `snapshot_types`: kinds of snapshots; `volumes`: claims and volumes in the terms of CSI
+- `sidecar`: what the controllers of a CSI driver share: the driver, the client and the events
 """
 
 from kubewright.lazy import attach_stub

@@ -13,7 +13,7 @@ from kubewright.api.core.v1 import PersistentVolume
 from kubewright.api.errors import NotFound
 from kubewright.api.finalizers import add_finalizer, has_finalizer, remove_finalizer
 from kubewright.api.storage.v1 import CSINode, VolumeAttachment, VolumeAttachmentStatus, VolumeError
-from kubewright.api.times import now
+from kubewright.api.values.times import now
 from kubewright.controller import Controller, ControllerBuilder, Request, TemporaryError
 from kubewright.node.errors import RPCError
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, Self
 from kubewright.api.errors import AlreadyExists
 from kubewright.client import Client
 from kubewright.manager.cluster import Cluster
+from kubewright.manager.elections.leader_election import LeaderElector
 from kubewright.manager.events import EventRecorder
-from kubewright.manager.leader_election import LeaderElector
 from kubewright.manager.manager import Manager
 
 from .attacher import Attacher
@@ -43,8 +43,8 @@ async def install_driver(client: Client, driver: CSIDriver) -> None:
     For development and tests; in a cluster they are part of the manifests of the driver.
     """
     from kubewright.api.apiextensions.v1 import CustomResourceDefinition
-    from kubewright.api.declarations import resource_info
-    from kubewright.manager.installation import install_definitions
+    from kubewright.api.declaring.declarations import resource_info
+    from kubewright.manager.operators.installation import install_definitions
 
     from .snapshot_types import GROUP, SNAPSHOT_KINDS
 

@@ -26,8 +26,8 @@ from kubewright.api.core.v1 import (
 from kubewright.api.errors import AlreadyExists
 from kubewright.api.finalizers import has_finalizer, remove_finalizer
 from kubewright.api.meta import ObjectMeta, ObjectReference
-from kubewright.api.quantity import Quantity
 from kubewright.api.storage.v1 import CSINode, StorageClass, VolumeAttachment
+from kubewright.api.values.quantity import Quantity
 from kubewright.controller import Controller, ControllerBuilder, Request, Result, TemporaryError
 from kubewright.node.errors import InvalidArgument, ResourceExhausted, RPCError
 

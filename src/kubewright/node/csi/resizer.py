@@ -17,8 +17,8 @@ from kubewright.api.core.v1 import (
     PersistentVolumeClaimCondition,
     PersistentVolumeClaimStatus,
 )
-from kubewright.api.quantity import Quantity
-from kubewright.api.times import now
+from kubewright.api.values.quantity import Quantity
+from kubewright.api.values.times import now
 from kubewright.controller import Controller, ControllerBuilder, Request
 from kubewright.node.errors import RPCError
 

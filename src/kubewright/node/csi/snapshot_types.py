@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from kubewright.api.declarations import Column, resource
+from kubewright.api.declaring.declarations import Column, resource
 from kubewright.api.markers import Cel
 from kubewright.api.meta import CustomResource, MetaObject, ObjectReference
 from kubewright.api.objects import Spec, Status
-from kubewright.api.quantity import Quantity
-from kubewright.api.times import Time
+from kubewright.api.values.quantity import Quantity
+from kubewright.api.values.times import Time
 
 GROUP = "snapshot.storage.k8s.io"
 _APPROVAL = {"api-approved.kubernetes.io": "unapproved, a subset of the kinds of the external-snapshotter"}

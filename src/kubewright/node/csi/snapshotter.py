@@ -18,8 +18,8 @@ from kubewright.api.core.v1 import PersistentVolume, PersistentVolumeClaim
 from kubewright.api.errors import AlreadyExists
 from kubewright.api.finalizers import add_finalizer, has_finalizer, remove_finalizer
 from kubewright.api.meta import ObjectMeta, ObjectReference
-from kubewright.api.quantity import Quantity
-from kubewright.api.times import now
+from kubewright.api.values.quantity import Quantity
+from kubewright.api.values.times import now
 from kubewright.client.patches import has_changes
 from kubewright.controller import Controller, ControllerBuilder, Request, Result
 from kubewright.node.errors import RPCError

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from kubewright.api.go_format import format_float
-from kubewright.api.jsonpath import JSONPath, JSONPathError
-from kubewright.api.times import now, parse_time
+from kubewright.api.selectors.jsonpath import JSONPath, JSONPathError
+from kubewright.api.values.go_format import format_float
+from kubewright.api.values.times import now, parse_time
 
 NAME_DESCRIPTION: Final = (
     "Name must be unique within a namespace. Is required when creating resources, although some resources "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from kubewright.api.field_errors import FieldError
-from kubewright.api.go_format import marshal_json
+from kubewright.api.values.go_format import marshal_json
 from kubewright.schema import field_errors as fe
 
 MAX_REPLICAS: Final = (1 << 31) - 1

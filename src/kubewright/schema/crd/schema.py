@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kubewright.api.field_errors import FieldError
-from kubewright.cel import limits
+from kubewright.cel.costs import limits
 from kubewright.schema import field_errors as fe
 from kubewright.schema.structural import Node, Schema
 from kubewright.schema.validation.rules import Rule, compile_rules

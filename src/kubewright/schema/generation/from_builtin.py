@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from kubewright.api.builtin_schemas import definitions
+from kubewright.api.builtin.schemas import definitions
 from kubewright.schema.structural import Schema
 
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."

@@ -38,7 +38,7 @@ from uuid import UUID
 
 import msgspec
 
-from kubewright.api.codec import to_plain
+from kubewright.api.encoding.codec import to_plain
 from kubewright.api.markers import (
     AllowFloat,
     Description,
@@ -54,8 +54,8 @@ from kubewright.api.markers import (
 )
 from kubewright.api.meta import MetaObject, ObjectMeta
 from kubewright.api.objects import Object, copy_value
-from kubewright.api.quantity import Quantity
-from kubewright.api.times import Duration
+from kubewright.api.values.quantity import Quantity
+from kubewright.api.values.times import Duration
 from kubewright.schema.defaulting import apply_defaults
 from kubewright.schema.pruning import prune
 from kubewright.schema.structural import Node, Schema

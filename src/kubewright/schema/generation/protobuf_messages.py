@@ -3,7 +3,7 @@
     class FlunderSpec(Spec):
         reference: Annotated[str, FieldNumber(1)] = ""
 
-The messages are lines of text in the notation of `kubewright.api.wire_messages`. All scalars are pointers in
+The messages are lines of text in the notation of `api.builtin.wire_messages`. All scalars are pointers in
 that notation, so that a field is in protobuf exactly if it is in JSON; empty lists and maps are absent in
 protobuf. The kind itself has the numbers of Kubernetes: 1 for metadata, 2 for spec and 3 for status.
 
@@ -27,8 +27,8 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 import msgspec
 
 from kubewright.api.markers import FieldNumber, Int32
-from kubewright.api.quantity import Quantity
-from kubewright.api.times import Duration
+from kubewright.api.values.quantity import Quantity
+from kubewright.api.values.times import Duration
 
 from .from_builtin import builtin_definition
 from .struct_fields import StructField, struct_fields

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from kubewright import cel
-from kubewright.cel import limits
+from kubewright.cel.costs import limits
 from kubewright.schema.structural import NO_DEFAULT, Node, Schema
 
 _MAX_NAME: Final = 253

@@ -10,7 +10,7 @@ from typing import Any
 
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupVersion
-from kubewright.api.names import check_dns_1035_label, check_path_segment
+from kubewright.api.values.names import check_dns_1035_label, check_path_segment
 from kubewright.schema import field_errors as fe
 from kubewright.schema.structural import Node
 

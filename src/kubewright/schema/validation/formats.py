@@ -13,7 +13,7 @@ from ipaddress import IPv6Address
 from typing import Final
 from unicodedata import category
 
-from kubewright.api.times import worded_nanoseconds
+from kubewright.api.values.times import worded_nanoseconds
 
 FormatCheck = Callable[[str], bool]
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from kubewright.api import names
+from kubewright.api.builtin.typed_codec import conversion_error
 from kubewright.api.field_errors import FieldError
-from kubewright.api.go_format import marshal_json
 from kubewright.api.gvk import GroupVersion
-from kubewright.api.times import format_time, parse_time
-from kubewright.api.typed_codec import conversion_error
+from kubewright.api.values import names
+from kubewright.api.values.go_format import marshal_json
+from kubewright.api.values.times import format_time, parse_time
 from kubewright.schema import field_errors as fe
 
 _STRING, _BOOL, _INT, _TIME, _STRINGS, _STRING_MAP, _RAW = (
@@ -301,7 +301,7 @@ def _mismatch(value: Any, where: str, kind: str) -> NoReturn:
 
 
 NameRule = Callable[..., list[str]]
-"""A `check_*` function of `kubewright.api.names` with a `prefix` parameter."""
+"""A `check_*` function of `kubewright.api.values.names` with a `prefix` parameter."""
 
 _MAX_ANNOTATIONS: Final = 256 * 1024
 _MAX_MANAGER: Final = 128

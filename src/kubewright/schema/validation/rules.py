@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from kubewright import cel
 from kubewright.api.field_errors import FieldError
-from kubewright.cel import limits
+from kubewright.cel.costs import limits
 from kubewright.schema import field_errors as fe
 from kubewright.schema.crd.field_paths import FieldPathError, resolve_field_path
 from kubewright.schema.structural import Node

@@ -16,7 +16,7 @@ import math
 from typing import Any, Final
 
 from kubewright.api.field_errors import FieldError, quote
-from kubewright.api.go_format import format_float, marshal_json
+from kubewright.api.values.go_format import format_float, marshal_json
 from kubewright.schema import field_errors as fe
 
 from .compiled import INVALID, Compiled

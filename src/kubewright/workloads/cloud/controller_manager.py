@@ -8,8 +8,8 @@ from typing import Final
 
 from kubewright.client import Client
 from kubewright.manager.cluster import Cluster
+from kubewright.manager.elections.leader_election import LeaderElector
 from kubewright.manager.events import EventRecorder
-from kubewright.manager.leader_election import LeaderElector
 from kubewright.manager.manager import Manager
 
 from . import node_controller, node_lifecycle_controller, route_controller, service_controller

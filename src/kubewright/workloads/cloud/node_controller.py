@@ -16,11 +16,11 @@ import re
 from dataclasses import replace
 from typing import Any, Final
 
-from kubewright.api.codec import decoder, to_plain
 from kubewright.api.core.v1 import Node
+from kubewright.api.encoding.codec import decoder, to_plain
 from kubewright.api.errors import Conflict
 from kubewright.api.objects import Struct
-from kubewright.cache.store import CacheEntry, ObjectChange, labels_of
+from kubewright.cache.stores.store import CacheEntry, ObjectChange, labels_of
 from kubewright.client import patches
 from kubewright.controller import Controller, ControllerBuilder, Request, Result
 from kubewright.controller.manager_protocol import ManagerProtocol

@@ -11,12 +11,12 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from kubewright.api.codec import decoder
 from kubewright.api.core.v1 import Node
+from kubewright.api.encoding.codec import decoder
 from kubewright.api.errors import APIError, Conflict, NotFound
 from kubewright.api.meta import ObjectReference
 from kubewright.api.objects import Struct
-from kubewright.cache.store import CacheEntry, ObjectChange
+from kubewright.cache.stores.store import CacheEntry, ObjectChange
 from kubewright.controller import Controller, ControllerBuilder, Request, Result
 from kubewright.controller.manager_protocol import ManagerProtocol
 from kubewright.manager.events import EventRecorder

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from kubewright.api.codec import to_plain
 from kubewright.api.core.v1 import Node, Taint
+from kubewright.api.encoding.codec import to_plain
 from kubewright.client import Client, patches
 
 UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"

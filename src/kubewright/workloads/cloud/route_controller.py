@@ -17,8 +17,8 @@ from typing import Final
 from kubewright.api.core.v1 import Node, NodeAddress
 from kubewright.api.errors import NotFound
 from kubewright.api.meta import ObjectReference
-from kubewright.api.times import format_time, now
-from kubewright.cache.store import ObjectChange
+from kubewright.api.values.times import format_time, now
+from kubewright.cache.stores.store import ObjectChange
 from kubewright.client import patches
 from kubewright.controller import Controller, ControllerBuilder, Request, Result
 from kubewright.controller.manager_protocol import ManagerProtocol

@@ -16,15 +16,15 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from kubewright.api.codec import to_plain
 from kubewright.api.core.v1 import LoadBalancerIngress, LoadBalancerStatus, Node, Service
+from kubewright.api.encoding.codec import to_plain
 from kubewright.api.errors import APIError, NotFound
 from kubewright.api.finalizers import has_finalizer
-from kubewright.cache.store import ObjectChange
+from kubewright.cache.stores.store import ObjectChange
 from kubewright.client import patches
 from kubewright.controller import Controller, ControllerBuilder, Request
 from kubewright.controller.manager_protocol import ManagerProtocol
-from kubewright.controller.rate_limiters import ExponentialFailureRateLimiter
+from kubewright.controller.queues.rate_limiters import ExponentialFailureRateLimiter
 from kubewright.manager.events import EventRecorder, EventType
 
 from .errors import ImplementedElsewhere, RetryAfter

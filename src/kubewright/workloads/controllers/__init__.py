@@ -4,6 +4,31 @@ A component is a controller of kube-controller-manager, the scheduler, or anothe
 `kubewright.workloads.Workloads` starts. Its module is imported, and its function called with a
 `ComponentManager`, when the first object of one of its trigger resources exists. A new controller is a module
 with a function `add_<name>_controller(manager)` and a line in `COMPONENTS`.
+
+- `attach_detach`: attaching of CSI volumes to nodes (`persistentvolume-attach-detach-controller`)
+- `certificates`: controllers of CertificateSigningRequests
+- `cron_job`: controller of CronJobs (`cronjob-controller`)
+- `daemon_set`: DaemonSets: one pod on each node that matches
+- `deployment`: roll pod templates out through ReplicaSets
+- `disruption`: status of PodDisruptionBudgets (`disruption-controller`)
+- `endpoints`: controllers that publish the addresses of the pods behind services
+- `job`: controller of Jobs (`job-controller`)
+- `legacy_tokens`: deletion of unused tokens of service accounts
+  (`legacy-serviceaccount-token-cleaner-controller`)
+- `node_lifecycle`: conditions and taints of nodes whose kubelet has stopped, and the
+  readiness of their pods
+- `persistent_volumes`: controllers of persistent volumes and claims
+- `pod_autoscaler`: controller of HorizontalPodAutoscalers (`horizontal-pod-autoscaler-controller`)
+- `pod_garbage_collector`: pod garbage collection: pods that no kubelet will delete
+- `replica_set`: ReplicaSet and ReplicationController: keep a number of pods running
+- `resource_claims`: ResourceClaims of pods, for dynamic resource allocation (`resourceclaim-controller`)
+- `service_cidr`: ServiceCIDRs: readiness, and protection of ranges with addresses in use
+  (`service-cidr-controller`)
+- `stateful_set`: StatefulSets: pods with an ordinal, a stable name and their own volume claims
+- `taint_eviction`: deletes pods that do not tolerate a NoExecute taint of their node, now or
+  after a time
+- `ttl_after_finished`: deletion of finished Jobs after `spec.ttlSecondsAfterFinished`
+  (`ttl-after-finished-controller`)
 """
 
 from __future__ import annotations

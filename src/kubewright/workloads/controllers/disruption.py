@@ -16,11 +16,11 @@ from kubewright.api.conditions import get_condition, set_condition
 from kubewright.api.core.v1 import Pod, PodCondition, ReplicationController
 from kubewright.api.errors import APIError, Conflict
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.int_or_string import scaled_value
-from kubewright.api.label_selectors import Selector, format_label_selector, selector_of
 from kubewright.api.meta import Condition, MetaObject, OwnerReference
 from kubewright.api.owners import controller_of
 from kubewright.api.policy.v1 import PodDisruptionBudget, PodDisruptionBudgetStatus
+from kubewright.api.selectors.label_selectors import Selector, format_label_selector, selector_of
+from kubewright.api.values.int_or_string import scaled_value
 from kubewright.cache import ObjectChange
 from kubewright.client.patches import has_changes
 from kubewright.controller import ControllerBuilder, Request, Result

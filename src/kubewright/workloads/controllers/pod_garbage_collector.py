@@ -14,13 +14,13 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from kubewright.api.codec import decode, decoder
+from kubewright.api.encoding.codec import decode, decoder
 from kubewright.api.errors import NotFound
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import Preconditions
 from kubewright.api.objects import Struct
-from kubewright.api.times import format_time
-from kubewright.cache.store import ObjectChange, ObjectKey
+from kubewright.api.values.times import format_time
+from kubewright.cache.stores.store import ObjectChange, ObjectKey
 from kubewright.client import patches
 from kubewright.controller import ControllerBuilder, Result
 from kubewright.workloads.component_manager import ComponentManager

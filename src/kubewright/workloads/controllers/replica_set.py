@@ -18,9 +18,9 @@ from kubewright.api.core.v1 import (
     ReplicationControllerCondition,
     ReplicationControllerStatus,
 )
-from kubewright.api.label_selectors import Selector, selector_from_labels, selector_of
 from kubewright.api.meta import LabelSelector
 from kubewright.api.owners import controller_of
+from kubewright.api.selectors.label_selectors import Selector, selector_from_labels, selector_of
 from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager
 from kubewright.workloads.controller_refs import ControllerRefs

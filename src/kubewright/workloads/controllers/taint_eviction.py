@@ -10,16 +10,17 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
-from kubewright.api.codec import decode, decoder, from_plain
 from kubewright.api.core.v1 import Node, Taint, Toleration
+from kubewright.api.encoding.codec import decode, decoder, from_plain
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import Preconditions
 from kubewright.api.objects import Struct
-from kubewright.api.times import format_time
-from kubewright.cache.store import ObjectChange, ObjectKey
+from kubewright.api.values.times import format_time
+from kubewright.cache.stores.store import ObjectChange, ObjectKey
 from kubewright.client import patches
 from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager
+from kubewright.workloads.nodes.registration.node_state import tolerates
 from kubewright.workloads.pods import pod_reference
 from kubewright.workloads.scheduler.node_selectors import tolerates
 

@@ -6,20 +6,20 @@
     nodes.fail("node-1")                  # no more heartbeats
     nodes.pods.crash("app=web")           # the containers exit
 
-Modules:
-
-- `node_spec`: declarations of nodes; `node_object`: their Node objects and Leases; `node_state`: their
-  resources and addresses; `node_registration`: registration and heartbeats
-- `simulation`: `SimulatedNodes`, the kubelets of all nodes; `worker_schedule`: when their pods change;
-  `settings`: delays; `kubelet_events`: events
-- `pod_worker`: the lifecycle of one pod; `container_state`, `container_starts`, `container_stops`,
-  `pod_status`, `pod_conditions`, `probe_checks`, `resize`: its parts
-- `behaviour`: annotations and rules; `pod_control`: what tests call; `drain`
-- `kubelet_api`: logs, exec and port-forward over HTTPS; `stages`: Stage objects of kwok
-- `component`: the nodes as a component of `kubewright.workloads`
-- `plugins`: device plug-ins and CSI drivers over gRPC (`kubewright up --kubelet-dir`)
-- `processes`: containers as local processes (`kubewright up --run-processes`)
-- `runtime`: what runs containers, and the simulated runtime; `container_log`, `commands`: their content
+- `component`: the simulated nodes as a component of `kubewright.workloads.Workloads`
+- `containers`: containers of simulated pods: their states, runtime, logs and commands
+- `kubelet_api`: the HTTPS API of the simulated kubelets: logs, exec, attach, port-forward, statistics
+- `kubelet_events`: events as kubelets record them: about pods, containers and nodes, in the background and at
+  a limited rate
+- `objects`: kinds, times and small readers that the modules of this package share
+- `plugins`: device plug-ins and CSI drivers of simulated nodes, connected over gRPC as with a kubelet (extra
+  `node`)
+- `pods`: pods of simulated nodes: their lifecycle, status, and control by tests
+- `processes`: containers as local processes: `kubewright up --run-processes`
+- `registration`: node objects: declaration, registration, heartbeats and resources
+- `settings`: `SimulationSettings`: delays and limits of the simulated kubelet
+- `simulation`: `SimulatedNodes`: the kubelets of all simulated nodes, as one component of a manager
+- `stages`: stage objects of kwok (`kwok.x-k8s.io/v1alpha1`): transitions of objects that users declare
 """
 
 from kubewright.lazy import attach_stub

@@ -16,9 +16,9 @@ async def add_simulated_nodes(manager: ComponentManager) -> None:
     registration = workloads.registration
     runtime = None
     if workloads.run_processes and registration is not None:
-        from .node_spec import load_image_commands
         from .processes.runtime import ProcessRuntime
         from .processes.usage import ProcessMetrics
+        from .registration.node_spec import load_image_commands
 
         runtime = ProcessRuntime(
             registration.sender,

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.quantity import Quantity
-from kubewright.api.times import format_micro_time, format_time
+from kubewright.api.values.quantity import Quantity
+from kubewright.api.values.times import format_micro_time, format_time
 from kubewright.text_cache import cache_short
 
 Object = dict[str, Any]

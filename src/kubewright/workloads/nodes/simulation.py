@@ -18,33 +18,33 @@ from collections.abc import Coroutine, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kubewright.api.codec import decode, decoder
+from kubewright.api.encoding.codec import decode, decoder
 from kubewright.api.errors import APIError, NotFound
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import Preconditions
 from kubewright.api.objects import Struct
 from kubewright.cache import Informer
-from kubewright.cache.store import ObjectChange, ObjectKey
+from kubewright.cache.stores.store import ObjectChange, ObjectKey
 from kubewright.client import patches
 from kubewright.client.errors import ConnectionFailed
 from kubewright.controller.manager_protocol import ManagerProtocol
 from kubewright.runnable import BaseRunnable
 from kubewright.workloads.pod_metrics import MetricsSource, SimulatedMetrics
 
-from .behaviour import BehaviourResolver
+from .containers.printed_environments import PrintedEnvironments
+from .containers.runtime import ContainerRuntime, PodIdentity, SimulatedRuntime
 from .kubelet_events import KubeletEvent, KubeletEvents
-from .node_object import MANAGED_BY_KWOK
-from .node_registration import NodeRegistration
-from .node_spec import NodeSpec, load_nodes, load_settings
-from .node_state import NodeState
 from .objects import CLAIM, NODE, POD, Object
-from .pod_control import PodControl
-from .pod_worker import PodWorker
-from .printed_environments import PrintedEnvironments
-from .runtime import ContainerRuntime, PodIdentity, SimulatedRuntime
+from .pods.behaviour import BehaviourResolver
+from .pods.pod_control import PodControl
+from .pods.pod_worker import PodWorker
+from .pods.worker_schedule import WorkerSchedule
+from .registration.node_object import MANAGED_BY_KWOK
+from .registration.node_registration import NodeRegistration
+from .registration.node_spec import NodeSpec, load_nodes, load_settings
+from .registration.node_state import NodeState
 from .settings import SimulationSettings
 from .stages.engine import StageEngine
-from .worker_schedule import WorkerSchedule
 
 if TYPE_CHECKING:
     from .kubelet_api.server import KubeletServer
@@ -301,7 +301,7 @@ class SimulatedNodes(BaseRunnable):
 
     async def drain(self, node: str) -> None:
         """Cordon a node and evict its pods, as `kubectl drain` does; waits for disruption budgets."""
-        from .drain import drain
+        from .registration.drain import drain
 
         await self.cordon(node)
         await drain(self, self._node(node))

@@ -7,19 +7,18 @@
     add_scheduler(manager, [Profile(), Profile(scheduler_name="quiet", plugins=[PreferQuiet])])
     await manager.run()
 
-Modules, lowest layer first:
-
-- `status`: results of plug-ins; `cycle_state`: data of a scheduling cycle
-- `resources`, `pod_info`, `node_info`: what scheduling needs of pods and nodes; `node_selectors`
-- `cache`: nodes, pods and assumed pods, and the snapshot of a cycle; `listers`: other objects
-- `cluster_events`: events and queueing hints; `nominator`, `waiting_pods`
-- `plugin`: `Plugin`; `handle`: what plug-ins can use; `profile`: `Profile`; `framework`: runs plug-ins
-- `plugins`: the built-in plug-ins
-- `queue`: active, backoff, unschedulable and gated pods
-- `extender`: extenders over HTTP; `algorithm`: filter and score nodes
-- `core`: scheduling and binding cycles, also for simulations without a cluster
-- `metrics`: metrics with the names of kube-scheduler
-- `pod_status`: conditions; `scheduler`: `Scheduler`, a component of a manager
+- `algorithm`: select a node for a pod: filter the nodes, score those that fit, take one with the highest
+  score
+- `core`: `SchedulerCore`: queue, cache, plug-ins and the scheduling and binding cycles, without informers
+- `extender`: `HTTPExtender`: a process that filters, scores and binds pods over HTTP, as kube-scheduler calls
+  it
+- `framework`: the scheduling framework: plug-ins, profiles and what plug-ins use
+- `metrics`: metrics of schedulers, with the names of kube-scheduler
+- `plugins`: the built-in plug-ins, with the names, weights and arguments of kube-scheduler
+- `pod_status`: writes of pod status: conditions and nominated nodes
+- `queue`: `SchedulingQueue`: pods that wait to be scheduled
+- `scheduler`: `Scheduler`: a component of a manager that schedules the pods of a cluster
+- `state`: what a scheduling cycle reads: nodes, pods, resources
 """
 
 from kubewright.lazy import attach_stub

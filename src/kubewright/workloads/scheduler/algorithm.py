@@ -8,14 +8,14 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .cache import Snapshot
-from .cycle_state import CycleState
 from .extender import MAX_EXTENDER_PRIORITY, Extender, ExtenderError
-from .framework import Framework
-from .node_info import NodeInfo
-from .plugin import MAX_NODE_SCORE
-from .pod_info import PodInfo
-from .status import Diagnosis, FitError, NoNodesAvailable, SchedulingStatus
+from .framework.cycle_state import CycleState
+from .framework.framework import Framework
+from .framework.plugin import MAX_NODE_SCORE
+from .framework.status import Diagnosis, FitError, NoNodesAvailable, SchedulingStatus
+from .state.cache import Snapshot
+from .state.node_info import NodeInfo
+from .state.pod_info import PodInfo
 
 logger = logging.getLogger(__name__)
 

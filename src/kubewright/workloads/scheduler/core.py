@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kubewright.api.core.v1 import Node, Pod, PodCondition
-from kubewright.api.times import monotonic_time
+from kubewright.api.values.times import monotonic_time
 from kubewright.client import Client
 
 from .algorithm import ANY_EVENT, ScheduleResult, SchedulingAlgorithm
-from .cache import SchedulerCache, Snapshot
-from .cluster_events import (
+from .extender import Extender, ExtenderError
+from .framework.cluster_events import (
     NODE_ADDED,
     NODE_DELETED,
     POD_ASSIGNED,
@@ -29,18 +29,18 @@ from .cluster_events import (
     node_changes,
     pod_changes,
 )
-from .cycle_state import CycleState
-from .extender import Extender, ExtenderError
-from .framework import Framework
-from .handle import Handle
-from .listers import Lister, StaticLister
+from .framework.cycle_state import CycleState
+from .framework.framework import Framework
+from .framework.handle import Handle
+from .framework.listers import Lister, StaticLister
+from .framework.profile import Profile, ProfileError
+from .framework.status import Code, Diagnosis, FitError, NoNodesAvailable, SchedulingStatus
+from .framework.waiting_pods import WaitingPod, WaitingPods
 from .metrics import SchedulerMetrics
-from .nominator import Nominator
-from .pod_info import PodInfo, pod_uid
-from .profile import Profile, ProfileError
 from .queue import QueuedPod, SchedulingQueue
-from .status import Code, Diagnosis, FitError, NoNodesAvailable, SchedulingStatus
-from .waiting_pods import WaitingPod, WaitingPods
+from .state.cache import SchedulerCache, Snapshot
+from .state.nominator import Nominator
+from .state.pod_info import PodInfo, pod_uid
 
 logger = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kubewright.api.codec import to_plain
 from kubewright.api.core.v1 import Container, Pod
+from kubewright.api.encoding.codec import to_plain
 
-from .node_info import NodeInfo
-from .status import Code, SchedulingStatus
+from .framework.status import Code, SchedulingStatus
+from .state.node_info import NodeInfo
 
 if TYPE_CHECKING:
     import aiohttp

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.api.codec import to_plain
 from kubewright.api.core.v1 import Pod, PodCondition
-from kubewright.api.times import now
+from kubewright.api.encoding.codec import to_plain
+from kubewright.api.values.times import now
 from kubewright.client import Client, strategic_merge_patch
 
 _COMPARED = ("status", "reason", "message", "observed_generation")

@@ -19,10 +19,10 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
-from .cluster_events import ClusterEvent, Hint
-from .framework import Framework
-from .nominator import Nominator
-from .pod_info import PodInfo
+from .framework.cluster_events import ClusterEvent, Hint
+from .framework.framework import Framework
+from .state.nominator import Nominator
+from .state.pod_info import PodInfo
 
 INITIAL_BACKOFF = 1.0
 MAX_BACKOFF = 10.0

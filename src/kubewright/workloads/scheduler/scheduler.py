@@ -18,24 +18,24 @@ from kubewright.api.core.v1 import Node, Pod, PodCondition
 from kubewright.api.errors import APIError, Conflict, NotFound
 from kubewright.api.meta import MetaObject
 from kubewright.api.objects import Struct
-from kubewright.api.times import Time
+from kubewright.api.values.times import Time
 from kubewright.background import run_forever
-from kubewright.cache.informer import Informer
-from kubewright.cache.store import CacheEntry, ObjectChange
+from kubewright.cache.informers.informer import Informer
+from kubewright.cache.stores.store import CacheEntry, ObjectChange
 from kubewright.client import Client
 from kubewright.client.errors import ConnectionFailed, NoKindMatch
 from kubewright.controller.manager_protocol import ManagerProtocol
 from kubewright.manager import EventRecorder
 from kubewright.runnable import BaseRunnable
 
-from .cluster_events import Action, ClusterEvent
 from .core import SchedulerCore
 from .extender import Extender
-from .listers import InformerLister
+from .framework.cluster_events import Action, ClusterEvent
+from .framework.listers import InformerLister
+from .framework.profile import Profile
 from .metrics import scheduler_metrics
-from .pod_info import PodInfo
 from .pod_status import patch_status
-from .profile import Profile
+from .state.pod_info import PodInfo
 
 logger = logging.getLogger(__name__)
 

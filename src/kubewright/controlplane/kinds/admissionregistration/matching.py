@@ -10,7 +10,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.names import check_path_segment, check_qualified_name
+from kubewright.api.values.names import check_path_segment, check_qualified_name
 from kubewright.controlplane.kinds.core.podspec.scheduling import selector_errors
 from kubewright.controlplane.kinds.validation import (
     Check,
@@ -102,7 +102,7 @@ MATCH_RESOURCES: Table = {
 
 def environment(**settings: Any) -> cel.Env:
     """Return the environment of an expression. The CEL package is loaded with the first one."""
-    from kubewright.controlplane.admission.expressions import environment as create
+    from kubewright.controlplane.admission.policies.expressions import environment as create
 
     return create(**settings)
 

@@ -10,8 +10,8 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.names import check_dns_1035_label, check_dns_subdomain
-from kubewright.apiserver.objects import Object
+from kubewright.api.values.names import check_dns_1035_label, check_dns_subdomain
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.defaults import Defaults
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import AGE, UNSET, column, counted, field
@@ -226,7 +226,7 @@ VALIDATING_RULES = Rules(
 
 
 def _field_ref_errors(value: str, path: str) -> Errors:
-    from kubewright.api.jsonpath import JSONPath, JSONPathError
+    from kubewright.api.selectors.jsonpath import JSONPath, JSONPathError
 
     reference = value.strip()
     if not reference:

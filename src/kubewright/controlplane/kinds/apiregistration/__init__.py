@@ -1,1 +1,4 @@
-"""Kinds of the API group apiregistration.k8s.io: APIService."""
+"""Kinds of the API group apiregistration.k8s.io: APIService.
+
+- `api_service`: APIService
+"""

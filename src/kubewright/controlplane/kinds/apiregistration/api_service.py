@@ -6,9 +6,9 @@ import base64
 import binascii
 
 from kubewright.api.field_errors import quote
-from kubewright.api.names import check_dns_1035_label, check_path_segment
-from kubewright.apiserver.objects import Object, current_timestamp
-from kubewright.apiserver.strategy import Operation
+from kubewright.api.values.names import check_dns_1035_label, check_path_segment
+from kubewright.apiserver.resources.objects import Object, current_timestamp
+from kubewright.apiserver.resources.strategy import Operation
 from kubewright.controlplane.kinds.defaults import Defaults
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, column, field

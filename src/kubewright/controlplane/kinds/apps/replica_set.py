@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.kind import STATUS, Kind
 from kubewright.controlplane.kinds.printing import AGE
 from kubewright.controlplane.kinds.validation import NOT_NEGATIVE, Rules, UpdateRules

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kubewright.api import names
-from kubewright.apiserver.objects import Object, deep_copy
-from kubewright.apiserver.strategy import Operation
+from kubewright.api.values import names
+from kubewright.apiserver.resources.objects import Object, deep_copy
+from kubewright.apiserver.resources.strategy import Operation
 from kubewright.controlplane.kinds.core.podspec.defaults import default_volume, round_quantities
 from kubewright.controlplane.kinds.defaults import Defaults, IfEmpty
 from kubewright.controlplane.kinds.kind import STATUS, Kind, KindStrategy

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubewright.api.gvk import GroupVersion
-from kubewright.api.quantity import Quantity
-from kubewright.apiserver.objects import Object
-from kubewright.apiserver.resource import Version
-from kubewright.apiserver.strategy import Operation
+from kubewright.api.values.quantity import Quantity
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.resource import Version
+from kubewright.apiserver.resources.strategy import Operation
 from kubewright.controlplane.kinds.core.podspec.resources import container_resource_errors
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, NONE, UNKNOWN, UNSET, column, field, shown

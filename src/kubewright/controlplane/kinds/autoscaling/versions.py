@@ -11,9 +11,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from kubewright.api.builtin_schemas import as_typed
+from kubewright.api.builtin.schemas import as_typed
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resources.objects import Object
 
 METRICS = "autoscaling.alpha.kubernetes.io/metrics"
 BEHAVIOR = "autoscaling.alpha.kubernetes.io/behavior"

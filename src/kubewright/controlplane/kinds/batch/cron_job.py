@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.core.podspec.defaults import default_template
 from kubewright.controlplane.kinds.defaults import Defaults, IfEmpty
 from kubewright.controlplane.kinds.kind import STATUS, Kind
@@ -46,7 +46,7 @@ def _default(obj: Object) -> None:
 
 
 def _schedule_errors(spec: Object, path: str, before: Object) -> Errors:
-    from kubewright.api.cron_schedules import ScheduleError, parse_schedule
+    from kubewright.api.values.cron_schedules import ScheduleError, parse_schedule
 
     schedule, path = spec.get("schedule") or "", f"{path}.schedule"
     if not schedule:

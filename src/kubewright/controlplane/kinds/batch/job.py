@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.api import names
-from kubewright.api.times import parse_time
-from kubewright.apiserver.objects import Object, deep_copy
-from kubewright.apiserver.resource import Version
-from kubewright.apiserver.strategy import Operation
+from kubewright.api.values import names
+from kubewright.api.values.times import parse_time
+from kubewright.apiserver.resources.objects import Object, deep_copy
+from kubewright.apiserver.resources.resource import Version
+from kubewright.apiserver.resources.strategy import Operation
 from kubewright.controlplane.kinds.kind import STATUS, Kind, KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, column, condition_is, since
 from kubewright.controlplane.kinds.validation import Errors, Immutable, Rules, UpdateRules

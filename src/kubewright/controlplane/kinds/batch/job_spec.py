@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.core.podspec.defaults import default_template
 from kubewright.controlplane.kinds.defaults import Defaults, IfEmpty
 from kubewright.controlplane.kinds.validation import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.api.field_errors import FieldError, quote
-from kubewright.api.times import parse_time
+from kubewright.api.values.times import parse_time
 from kubewright.controlplane.kinds.printing import condition_is
 from kubewright.controlplane.kinds.validation import NOT_NEGATIVE, Errors, Rules, UpdateRules
 from kubewright.schema import field_errors as fe

@@ -14,10 +14,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from kubewright.api.field_errors import quote
-from kubewright.api.names import check_dns_label, check_dns_subdomain
-from kubewright.apiserver.objects import Object, current_timestamp
-from kubewright.apiserver.strategy import Operation
-from kubewright.apiserver.subresource import Subresource
+from kubewright.api.values.names import check_dns_label, check_dns_subdomain
+from kubewright.apiserver.resources.objects import Object, current_timestamp
+from kubewright.apiserver.resources.strategy import Operation
+from kubewright.apiserver.resources.subresource import Subresource
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, NONE, column, field, shown
 from kubewright.controlplane.kinds.validation import Check, Enum, Errors, Minimum, Required, Rules, Unique

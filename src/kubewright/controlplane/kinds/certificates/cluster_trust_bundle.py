@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kubewright.api.names import check_dns_subdomain
-from kubewright.apiserver.objects import Object
+from kubewright.api.values.names import check_dns_subdomain
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import NONE, column, shown
 from kubewright.controlplane.kinds.validation import Errors

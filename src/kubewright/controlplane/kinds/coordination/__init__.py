@@ -1,1 +1,4 @@
-"""Kinds of the API group coordination.k8s.io: Lease."""
+"""Kinds of the API group coordination.k8s.io: Lease.
+
+- `lease`: lease
+"""

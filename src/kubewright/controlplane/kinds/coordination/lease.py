@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kubewright.apiserver.objects import Object
-from kubewright.apiserver.strategy import Operation
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.strategy import Operation
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, column, shown
 from kubewright.controlplane.kinds.validation import NOT_NEGATIVE, Minimum, Rules

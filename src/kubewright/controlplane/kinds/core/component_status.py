@@ -8,10 +8,10 @@ from msgspec import json
 
 from kubewright.api.errors import not_found
 from kubewright.api.gvk import GroupResource
-from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.subresource import SubresourceRequest
 from kubewright.apiserver.rest.options import parse_list_options
 from kubewright.apiserver.rest.selection import make_selection
-from kubewright.apiserver.subresource import SubresourceRequest
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import NAME, column, name_of
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import uuid
 
-from kubewright.api import names
-from kubewright.api.quantity import Quantity
-from kubewright.apiserver.objects import Object
-from kubewright.apiserver.strategy import Operation
+from kubewright.api.values import names
+from kubewright.api.values.quantity import Quantity
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.strategy import Operation
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
 from kubewright.controlplane.kinds.validation import Check, Errors, Rules, Unique
 from kubewright.schema import field_errors as fe

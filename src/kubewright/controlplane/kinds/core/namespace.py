@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.api import names
-from kubewright.apiserver.objects import Object
-from kubewright.apiserver.strategy import Operation
-from kubewright.apiserver.subresource import Subresource
+from kubewright.api.values import names
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.strategy import Operation
+from kubewright.apiserver.resources.subresource import Subresource
 from kubewright.controlplane.kinds.kind import STANDARD_FINALIZERS, STATUS, Kind, KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, NAME, age_of, column, name_of
 from kubewright.controlplane.kinds.validation import Errors, ReportAt, Rules, UpdateRules

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kubewright.api import names
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupVersionKind
+from kubewright.api.values import names
 from kubewright.apiserver.http.messages import HTTPResponse
-from kubewright.apiserver.objects import Object
-from kubewright.apiserver.strategy import Operation
-from kubewright.apiserver.subresource import Subresource, SubresourceRequest
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.strategy import Operation
+from kubewright.apiserver.resources.subresource import Subresource, SubresourceRequest
 from kubewright.controlplane.kinds.kind import STATUS, Kind, KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, NAME, NONE, UNKNOWN, age_of, column, name_of
 from kubewright.controlplane.kinds.validation import (
@@ -178,7 +178,7 @@ def _unschedulable(obj: Object) -> str:
 async def _proxy(request: SubresourceRequest) -> HTTPResponse:
     from urllib.parse import parse_qsl
 
-    from kubewright.controlplane.kubelets import forward_to_node
+    from kubewright.controlplane.kubelets.kubelets import forward_to_node
 
     from .pod.subresources import split_target
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kubewright.api.quantity import Quantity
-from kubewright.apiserver.objects import Object, deep_copy
-from kubewright.apiserver.strategy import Operation
+from kubewright.api.values.quantity import Quantity
+from kubewright.apiserver.resources.objects import Object, deep_copy
+from kubewright.apiserver.resources.strategy import Operation
 from kubewright.controlplane.kinds.kind import STATUS, Kind, KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, NAME, UNSET, age_of, column, name_of
 from kubewright.controlplane.kinds.validation import (

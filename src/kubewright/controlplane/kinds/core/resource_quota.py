@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.kind import STATUS, Kind
 from kubewright.controlplane.kinds.printing import AGE, NAME, age_of, column, name_of
 from kubewright.controlplane.kinds.validation import Errors, Rules, UpdateRules

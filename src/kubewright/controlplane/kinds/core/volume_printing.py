@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resources.objects import Object
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 """The annotation that named the storage class before the field existed."""

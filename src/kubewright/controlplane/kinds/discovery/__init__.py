@@ -1,1 +1,4 @@
-"""Kinds of the API group discovery.k8s.io: EndpointSlice."""
+"""Kinds of the API group discovery.k8s.io: EndpointSlice.
+
+- `endpoint_slice`: EndpointSlice
+"""

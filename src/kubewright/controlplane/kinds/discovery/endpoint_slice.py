@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kubewright.api.names import check_dns_label, check_dns_subdomain
-from kubewright.apiserver.objects import Object
-from kubewright.apiserver.strategy import Operation
+from kubewright.api.values.names import check_dns_label, check_dns_subdomain
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.strategy import Operation
 from kubewright.controlplane.kinds.defaults import Defaults
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, column, listed, shown

@@ -1,1 +1,4 @@
-"""Kinds of the API group events.k8s.io: Event."""
+"""Kinds of the API group events.k8s.io: Event.
+
+- `event`: event, of the core group and of events.k8s.io
+"""

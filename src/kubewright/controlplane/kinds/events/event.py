@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from kubewright.api.names import check_dns_subdomain, check_path_segment
-from kubewright.apiserver.objects import Object
-from kubewright.apiserver.strategy import Operation
+from kubewright.api.values.names import check_dns_subdomain, check_path_segment
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.strategy import Operation
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy, MaybeAwaitErrors
 from kubewright.controlplane.kinds.printing import UNKNOWN, column, field, name_of, since
 from kubewright.controlplane.kinds.validation import (

@@ -5,7 +5,7 @@ Objects are stored and validated; this server does not queue requests by them.
 
 from __future__ import annotations
 
-from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.defaults import Defaults, IfEmpty
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import AGE, NONE, column, field, shown

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.api import names
-from kubewright.apiserver.objects import Object
+from kubewright.api.values import names
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.defaults import Defaults
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import AGE, NONE, column, field, shown

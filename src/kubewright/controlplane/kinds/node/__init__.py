@@ -1,1 +1,4 @@
-"""Kinds of the API group node.k8s.io: RuntimeClass."""
+"""Kinds of the API group node.k8s.io: RuntimeClass.
+
+- `runtime_class`: RuntimeClass
+"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.core.podspec.resources import requirement_errors
 from kubewright.controlplane.kinds.core.podspec.scheduling import toleration_errors
 from kubewright.controlplane.kinds.kind import Kind

@@ -1,1 +1,4 @@
-"""Kinds of the API group policy: PodDisruptionBudget."""
+"""Kinds of the API group policy: PodDisruptionBudget.
+
+- `pod_disruption_budget`: PodDisruptionBudget
+"""

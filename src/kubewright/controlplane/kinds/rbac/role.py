@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.api.names import check_path_segment
-from kubewright.apiserver.objects import Object
+from kubewright.api.values.names import check_path_segment
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.core.podspec.scheduling import selector_errors
 from kubewright.controlplane.kinds.defaults import Defaults, IfEmpty
 from kubewright.controlplane.kinds.kind import Kind

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.go_format import marshal_json
-from kubewright.api.names import check_dns_label, check_qualified_name
-from kubewright.apiserver.objects import Object
+from kubewright.api.values.go_format import marshal_json
+from kubewright.api.values.names import check_dns_label, check_qualified_name
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.admissionregistration.matching import expression_errors
 from kubewright.controlplane.kinds.defaults import Defaults, IfEmpty
 from kubewright.controlplane.kinds.storage.csi_driver import driver_name_errors

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.core.podspec.resources import is_native
 from kubewright.controlplane.kinds.kind import Kind, check_complete_name
 from kubewright.controlplane.kinds.printing import AGE, field

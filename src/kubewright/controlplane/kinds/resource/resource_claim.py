@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.apiserver.objects import Object
-from kubewright.apiserver.strategy import Operation
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.strategy import Operation
 from kubewright.controlplane.kinds.core.podspec.volumes import template_metadata_errors
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, column, field

@@ -7,12 +7,12 @@ Kubernetes.
 
 from __future__ import annotations
 
-from kubewright.api.names import (
+from kubewright.api.values.names import (
     check_c_identifier,
     check_dns_label,
     check_qualified_name,
 )
-from kubewright.apiserver.objects import Object, current_timestamp
+from kubewright.apiserver.resources.objects import Object, current_timestamp
 from kubewright.cel.library.semver import is_semver
 from kubewright.controlplane.kinds.core.podspec.scheduling import node_selector_errors
 from kubewright.controlplane.kinds.defaults import Defaults

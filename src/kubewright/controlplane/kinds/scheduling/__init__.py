@@ -1,1 +1,4 @@
-"""Kinds of the API group scheduling.k8s.io: PriorityClass."""
+"""Kinds of the API group scheduling.k8s.io: PriorityClass.
+
+- `priority_class`: PriorityClass
+"""

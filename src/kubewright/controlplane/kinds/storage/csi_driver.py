@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.defaults import Defaults, IfEmpty
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, NONE, UNSET, column, field, shown

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import AGE, column, counted, field
 from kubewright.controlplane.kinds.validation import (

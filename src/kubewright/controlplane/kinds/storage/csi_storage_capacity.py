@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kubewright.api.names import check_dns_subdomain
-from kubewright.api.quantity import Quantity
-from kubewright.apiserver.objects import Object
+from kubewright.api.values.names import check_dns_subdomain
+from kubewright.api.values.quantity import Quantity
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.core.podspec.scheduling import selector_errors
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.node.runtime_class import DEPRECATED_NODE_LABELS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.api.names import check_dns_subdomain
-from kubewright.apiserver.objects import Object
+from kubewright.api.values.names import check_dns_subdomain
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.core.persistent_volume import inline_volume_errors
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import AGE, column, shown

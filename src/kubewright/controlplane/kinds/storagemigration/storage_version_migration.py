@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kubewright.api.names import check_dns_1035_label
-from kubewright.apiserver.objects import Object
+from kubewright.api.values.names import check_dns_1035_label
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import column, field
 from kubewright.controlplane.kinds.validation import (

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kubewright.api import names
 from kubewright.api.field_errors import FieldError
+from kubewright.api.values import names
 from kubewright.schema import field_errors as fe
 
 NON_NEGATIVE = "must be greater than or equal to 0"
@@ -40,7 +40,7 @@ def in_range(value: int, low: int, high: int, path: str) -> Errors:
 
 
 def named(check: Callable[[str], list[str]], value: str, path: str) -> Errors:
-    """Check a value with a function of `kubewright.api.names`."""
+    """Check a value with a function of `kubewright.api.values.names`."""
     return [fe.invalid(path, value, text) for text in check(value)]
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from kubewright.api import names
 from kubewright.api.field_errors import FieldError
+from kubewright.api.values import names
 from kubewright.schema import field_errors as fe
 
 Object = dict[str, Any]
@@ -170,7 +170,7 @@ class ExclusiveWildcard(Rule, Struct, frozen=True):
 
 
 class Format(Rule, Struct, frozen=True):
-    """The string must have a format: one of the functions of `kubewright.api.names`.
+    """The string must have a format: one of the functions of `kubewright.api.values.names`.
 
     `check` returns a description of everything that is wrong. An empty string is not checked unless
     `absent` is "".

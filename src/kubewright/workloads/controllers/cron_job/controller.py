@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 
 from kubewright.api.batch.v1 import CronJob, CronJobStatus, Job
 from kubewright.api.conditions import get_condition, is_condition_true
-from kubewright.api.cron_schedules import Schedule, ScheduleError, load_zone, parse_schedule
 from kubewright.api.errors import AlreadyExists, APIError, NotFound
 from kubewright.api.field_errors import quote
 from kubewright.api.meta import ObjectMeta, ObjectReference
 from kubewright.api.owners import is_controlled_by, owner_reference
+from kubewright.api.values.cron_schedules import Schedule, ScheduleError, load_zone, parse_schedule
 from kubewright.client.patches import has_changes
 from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager

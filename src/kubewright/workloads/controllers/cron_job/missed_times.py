@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from kubewright.api.batch.v1 import CronJob
-from kubewright.api.cron_schedules import Schedule, ScheduleError
+from kubewright.api.values.cron_schedules import Schedule, ScheduleError
 
 REQUEUE_DELAY = 0.1
 """Seconds after a scheduled time at which it is processed, because clocks are not exact."""

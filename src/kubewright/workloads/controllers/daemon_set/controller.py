@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 
 from kubewright.api.apps.v1 import DaemonSet, DaemonSetStatus
 from kubewright.api.core.v1 import Node, Pod
-from kubewright.api.label_selectors import selector_of
-from kubewright.cache.store import CacheEntry, ObjectChange
+from kubewright.api.selectors.label_selectors import selector_of
+from kubewright.cache.stores.store import CacheEntry, ObjectChange
 from kubewright.client.decoding import decode_object
 from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager

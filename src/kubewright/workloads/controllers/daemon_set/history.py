@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kubewright.api.apps.v1 import ControllerRevision, DaemonSet, DaemonSetStatus
-from kubewright.api.label_selectors import Selector
+from kubewright.api.selectors.label_selectors import Selector
 from kubewright.client.patches import merge_patch
 from kubewright.controller import TemporaryError
 from kubewright.workloads.revisions import POD_REVISION_LABEL, RevisionHistory, encode_data, template_patch

@@ -6,12 +6,12 @@ from typing import Any, Final, NamedTuple
 
 from kubewright.api.apps.v1 import DaemonSet, DaemonSetSpec
 from kubewright.api.core.v1 import Node, Pod, PodSpec, PodTemplateSpec, Toleration
-from kubewright.api.int_or_string import scaled_value
 from kubewright.api.meta import ObjectMeta
+from kubewright.api.values.int_or_string import scaled_value
 from kubewright.workloads.pod_control import pod_from_template
 from kubewright.workloads.pods import PodSummary
 from kubewright.workloads.revisions import POD_REVISION_LABEL
-from kubewright.workloads.scheduler.node_selectors import RequiredNodeAffinity, find_untolerated
+from kubewright.workloads.scheduler.state.node_selectors import RequiredNodeAffinity, find_untolerated
 
 TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 TEMPLATE_GENERATION_LABEL: Final = "pod-template-generation"

@@ -12,9 +12,9 @@ from kubewright.api.apps.v1 import Deployment, ReplicaSet
 from kubewright.api.conditions import get_condition
 from kubewright.api.core.v1 import Pod
 from kubewright.api.errors import AlreadyExists, APIError
-from kubewright.api.label_selectors import selector_of
 from kubewright.api.owners import is_controlled_by
-from kubewright.cache.store import ObjectChange, ObjectKey
+from kubewright.api.selectors.label_selectors import selector_of
+from kubewright.cache.stores.store import ObjectChange, ObjectKey
 from kubewright.client.patches import changes_since_read
 from kubewright.controller import ControllerBuilder, Request, Result, TemporaryError
 from kubewright.workloads.component_manager import ComponentManager

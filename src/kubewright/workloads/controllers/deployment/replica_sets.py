@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from kubewright.api.apps.v1 import Deployment, DeploymentSpec, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus
 from kubewright.api.core.v1 import PodTemplateSpec
-from kubewright.api.int_or_string import scaled_value
 from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.api.owners import owner_reference
+from kubewright.api.values.int_or_string import scaled_value
 
 HASH_LABEL: Final = "pod-template-hash"
 REVISION: Final = "deployment.kubernetes.io/revision"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from kubewright.api.codec import decoder
 from kubewright.api.core.v1 import (
     EndpointAddress,
     EndpointPort,
@@ -18,10 +17,11 @@ from kubewright.api.core.v1 import (
     Pod,
     Service,
 )
+from kubewright.api.encoding.codec import decoder
 from kubewright.api.errors import APIError
 from kubewright.api.meta import ObjectMeta, ObjectReference
 from kubewright.api.objects import Struct, copy_value
-from kubewright.cache.store import ObjectChange
+from kubewright.cache.stores.store import ObjectChange
 from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager
 from kubewright.workloads.pod_control import is_namespace_terminating

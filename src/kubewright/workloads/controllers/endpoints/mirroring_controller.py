@@ -13,8 +13,8 @@ from kubewright.api.core.v1 import EndpointAddress, Endpoints, EndpointSubset, S
 from kubewright.api.discovery.v1 import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
 from kubewright.api.errors import APIError
 from kubewright.api.meta import ObjectMeta
-from kubewright.api.names import check_dns_subdomain
 from kubewright.api.owners import owner_reference
+from kubewright.api.values.names import check_dns_subdomain
 from kubewright.cache import ObjectChange
 from kubewright.controller import ControllerBuilder, Request
 from kubewright.workloads.component_manager import ComponentManager

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 
-from kubewright.api.codec import decoder
 from kubewright.api.conditions import is_condition_true
 from kubewright.api.core.v1 import Container, Pod, Service, ServicePort
+from kubewright.api.encoding.codec import decoder
 from kubewright.api.objects import Struct, field
 from kubewright.cache import CacheEntry, ObjectChange
 from kubewright.controller import Request

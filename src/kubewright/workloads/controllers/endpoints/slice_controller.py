@@ -22,8 +22,8 @@ from kubewright.api.discovery.v1 import (
 )
 from kubewright.api.errors import APIError, Forbidden, NotFound
 from kubewright.api.meta import ObjectMeta, ObjectReference
-from kubewright.api.names import check_dns_subdomain
 from kubewright.api.owners import owner_reference
+from kubewright.api.values.names import check_dns_subdomain
 from kubewright.cache import ObjectChange
 from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager

@@ -12,7 +12,7 @@ from datetime import datetime
 from kubewright.api.conditions import get_condition
 from kubewright.api.core.v1 import Pod, Service
 from kubewright.api.meta import ObjectMeta
-from kubewright.api.times import format_time
+from kubewright.api.values.times import format_time
 from kubewright.controller import Request
 
 LAST_CHANGE = "endpoints.kubernetes.io/last-change-trigger-time"

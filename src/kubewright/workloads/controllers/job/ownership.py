@@ -8,13 +8,13 @@ from kubewright.api.batch.v1 import Job
 from kubewright.api.core.v1 import Pod
 from kubewright.api.errors import NotFound
 from kubewright.api.finalizers import add_finalizer, remove_finalizer
-from kubewright.api.label_selectors import selector_of
 from kubewright.api.owners import (
     controller_of,
     is_controlled_by,
     remove_owner_reference,
     set_controller_reference,
 )
+from kubewright.api.selectors.label_selectors import selector_of
 from kubewright.cache import CacheEntry, ObjectChange
 from kubewright.client import Client, patches
 from kubewright.controller import Request

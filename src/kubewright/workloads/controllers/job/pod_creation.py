@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Sequence
 
 from kubewright.api.batch.v1 import Job
-from kubewright.api.codec import to_plain
 from kubewright.api.core.v1 import Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod
+from kubewright.api.encoding.codec import to_plain
 from kubewright.api.errors import APIError
 from kubewright.api.meta import ObjectMeta
-from kubewright.api.names import check_dns_subdomain
 from kubewright.api.owners import owner_reference
+from kubewright.api.values.names import check_dns_subdomain
 from kubewright.workloads.component_manager import ComponentManager
 from kubewright.workloads.pod_control import PodControl, is_namespace_terminating, slow_start
 

@@ -10,7 +10,7 @@ from kubewright.api.batch.v1 import Job
 from kubewright.api.conditions import get_condition, is_condition_true
 from kubewright.api.core.v1 import ContainerStatus, Pod
 from kubewright.api.finalizers import has_finalizer
-from kubewright.api.times import now
+from kubewright.api.values.times import now
 
 TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kubewright.api.core.v1 import PersistentVolume, PersistentVolumeClaim
-from kubewright.api.label_selectors import selector_of
-from kubewright.api.quantity import Quantity
+from kubewright.api.selectors.label_selectors import selector_of
+from kubewright.api.values.quantity import Quantity
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 

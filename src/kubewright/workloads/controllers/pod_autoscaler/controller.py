@@ -13,7 +13,7 @@ from kubewright.api.conditions import set_condition
 from kubewright.api.core.v1 import Pod
 from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.label_selectors import Selector, SelectorError, parse_selector
+from kubewright.api.selectors.label_selectors import Selector, SelectorError, parse_selector
 from kubewright.client.errors import NoKindMatch
 from kubewright.client.patches import has_changes
 from kubewright.controller import ControllerBuilder, Request, Result, generation_changed

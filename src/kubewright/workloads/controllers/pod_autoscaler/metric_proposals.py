@@ -19,8 +19,8 @@ from kubewright.api.autoscaling.v2 import (
     ResourceMetricStatus,
 )
 from kubewright.api.core.v1 import Pod
-from kubewright.api.label_selectors import EVERYTHING, Selector, format_label_selector, selector_of
-from kubewright.api.quantity import Quantity
+from kubewright.api.selectors.label_selectors import EVERYTHING, Selector, format_label_selector, selector_of
+from kubewright.api.values.quantity import Quantity
 from kubewright.workloads.component_manager import ComponentManager
 from kubewright.workloads.pod_metrics import MetricNotFound, MetricsSource, total_usage
 

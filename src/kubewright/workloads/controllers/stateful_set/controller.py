@@ -13,7 +13,7 @@ from datetime import datetime
 from kubewright.api.apps.v1 import ControllerRevision, StatefulSet, StatefulSetStatus
 from kubewright.api.core.v1 import Pod
 from kubewright.api.errors import AlreadyExists, APIError
-from kubewright.api.label_selectors import selector_of
+from kubewright.api.selectors.label_selectors import selector_of
 from kubewright.client.patches import merge_patch
 from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kubewright.api.apps.v1 import StatefulSet, StatefulSetSpec
 from kubewright.api.core.v1 import PodTemplateSpec
-from kubewright.api.int_or_string import scaled_value
+from kubewright.api.values.int_or_string import scaled_value
 from kubewright.workloads.pod_control import pod_from_template
 from kubewright.workloads.pods import PodSummary
 from kubewright.workloads.revisions import POD_REVISION_LABEL

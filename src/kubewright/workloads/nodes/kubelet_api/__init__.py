@@ -6,4 +6,5 @@ One local port serves all nodes. The API server connects to it through the Node 
 - `listener`: the port, which is open from the start and served after the first connection
 - `server`: paths and responses; `authentication`: clients; `statistics`: usage and metrics
 - exec and port-forward over WebSockets and SPDY: `kubewright.apiserver.streams`
+- `pod_proxy`: HTTP requests to ports of simulated pods, for the pod and service proxies of the API server
 """

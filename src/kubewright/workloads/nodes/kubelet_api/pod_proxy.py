@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from kubewright.client.transport.headers import encode_head
+from kubewright.workloads.nodes.containers.runtime import ContainerRuntime
 from kubewright.workloads.nodes.objects import Object
-from kubewright.workloads.nodes.runtime import ContainerRuntime
 
 RESPONSE_TIMEOUT: Final = 30.0
 _DROPPED: Final = frozenset(

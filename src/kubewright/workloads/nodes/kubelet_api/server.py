@@ -22,8 +22,8 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from kubewright.api import codec
-from kubewright.api.times import parse_time
+from kubewright.api.encoding import codec
+from kubewright.api.values.times import parse_time
 from kubewright.apiserver.http.connection import WebSocketAdapter
 from kubewright.apiserver.http.messages import HTTPResponse, Query, Tunnel, WebSocket
 from kubewright.apiserver.http.upgrade import run_tunnel
@@ -40,13 +40,13 @@ from kubewright.apiserver.streams.channels import (
     run_process_on_websocket,
 )
 from kubewright.apiserver.streams.contract import ByteStream, ProcessStreams
-from kubewright.cache.store import ObjectKey
+from kubewright.cache.stores.store import ObjectKey
 from kubewright.tls.certificates import CertificateAuthority, server_context
-from kubewright.workloads.nodes.container_log import LogOptions
-from kubewright.workloads.nodes.container_state import ContainerState
-from kubewright.workloads.nodes.node_state import NodeState
+from kubewright.workloads.nodes.containers.container_log import LogOptions
+from kubewright.workloads.nodes.containers.container_state import ContainerState
+from kubewright.workloads.nodes.containers.runtime import CollectedStreams, ContainerRun, ExecRequest
 from kubewright.workloads.nodes.objects import Object
-from kubewright.workloads.nodes.runtime import CollectedStreams, ContainerRun, ExecRequest
+from kubewright.workloads.nodes.registration.node_state import NodeState
 
 from . import statistics
 from .authentication import KubeletAuthenticator
@@ -54,7 +54,7 @@ from .pod_proxy import send_to_pod
 
 if TYPE_CHECKING:
     from kubewright.workloads.connection import RequestSender
-    from kubewright.workloads.nodes.pod_worker import PodWorker
+    from kubewright.workloads.nodes.pods.pod_worker import PodWorker
     from kubewright.workloads.nodes.simulation import SimulatedNodes
 
 ANONYMOUS_PATHS: Final = ("/healthz",)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kubewright.api.codec import decode
 from kubewright.api.core.v1 import Pod, PodStatus
-from kubewright.workloads.nodes.container_state import ContainerState
+from kubewright.api.encoding.codec import decode
+from kubewright.workloads.nodes.containers.container_state import ContainerState
 from kubewright.workloads.nodes.objects import Object
 
 if TYPE_CHECKING:
-    from kubewright.workloads.nodes.node_state import NodeState
-    from kubewright.workloads.nodes.pod_worker import PodWorker
+    from kubewright.workloads.nodes.pods.pod_worker import PodWorker
+    from kubewright.workloads.nodes.registration.node_state import NodeState
     from kubewright.workloads.nodes.simulation import SimulatedNodes
 
 Usage = tuple[float, int]

@@ -12,9 +12,9 @@ from kubewright.node.csi.services import NODE_GET_INFO
 from kubewright.node.errors import InvalidArgument
 from kubewright.node.messages import Empty
 from kubewright.node.plugin_registration import PluginInfo
-from kubewright.workloads.nodes.node_registration import MERGE_PATCH, NODES
-from kubewright.workloads.nodes.node_state import NodeState
 from kubewright.workloads.nodes.objects import Object
+from kubewright.workloads.nodes.registration.node_registration import MERGE_PATCH, NODES
+from kubewright.workloads.nodes.registration.node_state import NodeState
 
 if TYPE_CHECKING:
     from kubewright.workloads.connection import RequestSender

@@ -22,10 +22,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from kubewright.api import codec
 from kubewright.api.core.v1 import PersistentVolume
+from kubewright.api.encoding import codec
 from kubewright.api.errors import APIError, NotFound
-from kubewright.api.quantity import Quantity
+from kubewright.api.values.quantity import Quantity
 from kubewright.node.csi.client import CSIClient
 from kubewright.node.csi.messages import (
     CapacityRange,
@@ -46,9 +46,9 @@ from kubewright.node.csi.services import (
 )
 from kubewright.node.csi.volumes import attachment_name, capability_of, unique_name, volume_capability
 from kubewright.node.errors import RPCError
-from kubewright.workloads.nodes.node_registration import STRATEGIC_MERGE_PATCH
 from kubewright.workloads.nodes.objects import Object
 from kubewright.workloads.nodes.processes.cluster_reader import ClusterReader, MissingReference
+from kubewright.workloads.nodes.registration.node_registration import STRATEGIC_MERGE_PATCH
 
 from .csi_drivers import CSIDrivers
 

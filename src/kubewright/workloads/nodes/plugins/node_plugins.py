@@ -18,9 +18,13 @@ from kubewright.background import run_forever
 from kubewright.node.devices.messages import Allocation
 from kubewright.node.plugin_registration import CSI_PLUGIN, DEVICE_PLUGIN, REGISTRY
 from kubewright.node.rpc import check_socket_path
-from kubewright.workloads.nodes.node_registration import NODES, STRATEGIC_MERGE_PATCH, NodeRegistration
-from kubewright.workloads.nodes.node_state import NodeState
 from kubewright.workloads.nodes.objects import Object
+from kubewright.workloads.nodes.registration.node_registration import (
+    NODES,
+    STRATEGIC_MERGE_PATCH,
+    NodeRegistration,
+)
+from kubewright.workloads.nodes.registration.node_state import NodeState
 
 from .csi_drivers import CSIDrivers
 from .csi_mounts import CSIMounts, Report
@@ -29,7 +33,7 @@ from .plugin_watcher import PluginWatcher
 from .pod_plugins import PodPlugins
 
 if TYPE_CHECKING:
-    from kubewright.workloads.nodes.pod_worker import PodWorker
+    from kubewright.workloads.nodes.pods.pod_worker import PodWorker
 
 logger = logging.getLogger(__name__)
 

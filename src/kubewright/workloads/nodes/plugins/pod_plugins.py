@@ -11,14 +11,14 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, Final
 
 from kubewright.node.devices.messages import Allocation
-from kubewright.workloads.nodes.node_state import Rejection
-from kubewright.workloads.nodes.runtime import ContainerStartError
+from kubewright.workloads.nodes.containers.runtime import ContainerStartError
+from kubewright.workloads.nodes.registration.node_state import Rejection
 
 from .csi_mounts import MountError, VolumeNotAttached
 from .device_endpoint import AllocationError
 
 if TYPE_CHECKING:
-    from kubewright.workloads.nodes.pod_worker import PodWorker
+    from kubewright.workloads.nodes.pods.pod_worker import PodWorker
 
     from .node_plugins import KubeletPlugins
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from kubewright.apiserver.streams.contract import ProcessStreams
-from kubewright.workloads.nodes.container_log import ContainerLog
+from kubewright.workloads.nodes.containers.container_log import ContainerLog
+from kubewright.workloads.nodes.containers.runtime import ContainerExit
 from kubewright.workloads.nodes.objects import Object
-from kubewright.workloads.nodes.runtime import ContainerExit
 
 from .launch import LaunchSpec, SupervisorSpec
 from .supervisor_client import SupervisorClient

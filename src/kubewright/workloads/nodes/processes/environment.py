@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from kubewright.workloads.nodes.containers.runtime import ContainerStartError
 from kubewright.workloads.nodes.objects import Object
-from kubewright.workloads.nodes.runtime import ContainerStartError
 
 from .cluster_reader import ClusterReader, DataKind, MissingReference
-from .downward_api import UnsupportedField, resource_value
+from .volumes.downward_api import UnsupportedField, resource_value
 
 if TYPE_CHECKING:
-    from .volumes import PodContext
+    from .volumes.volumes import PodContext
 
 CONFIG_RETRY_SECONDS = 2.0
 """From CreateContainerConfigError to the next attempt."""

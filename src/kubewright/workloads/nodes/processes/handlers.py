@@ -8,8 +8,8 @@ import ssl
 from typing import Final, NamedTuple
 
 from kubewright.client.transport.headers import InvalidHeader, encode_head
+from kubewright.workloads.nodes.containers.runtime import CollectedStreams
 from kubewright.workloads.nodes.objects import Object
-from kubewright.workloads.nodes.runtime import CollectedStreams
 
 from .container_process import ContainerProcess, RuntimeExecError
 

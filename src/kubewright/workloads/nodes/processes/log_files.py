@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from kubewright.workloads.nodes.container_log import LogOptions
+from kubewright.workloads.nodes.containers.container_log import LogOptions
 
 from .log_writer import file_path, numbered_files
 

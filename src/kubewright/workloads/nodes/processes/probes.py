@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from kubewright.workloads.nodes.container_state import ContainerState
+from kubewright.workloads.nodes.containers.container_state import ContainerState
+from kubewright.workloads.nodes.containers.runtime import ContainerRun
 from kubewright.workloads.nodes.objects import Object
-from kubewright.workloads.nodes.runtime import ContainerRun
 
 from .handlers import ActionResult, run_action
 
 if TYPE_CHECKING:
-    from kubewright.workloads.nodes.pod_worker import PodWorker
+    from kubewright.workloads.nodes.pods.pod_worker import PodWorker
 
     from .runtime import ProcessRuntime
 

@@ -21,16 +21,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kubewright.api.codec import decode
+from kubewright.api.encoding.codec import decode
 from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.apiserver.streams.contract import ByteStream, ProcessStreams
-from kubewright.cache.store import ObjectChange
+from kubewright.cache.stores.store import ObjectChange
 from kubewright.client.config.cluster_config import ROOT_VARIABLE
 from kubewright.client.kind_types import metadata_of
-from kubewright.workloads.nodes.container_log import ContainerLog
-from kubewright.workloads.nodes.objects import POD, LoopClock, Object
-from kubewright.workloads.nodes.runtime import (
+from kubewright.workloads.nodes.containers.container_log import ContainerLog
+from kubewright.workloads.nodes.containers.runtime import (
     ContainerExit,
     ContainerRun,
     ContainerStartError,
@@ -39,6 +38,7 @@ from kubewright.workloads.nodes.runtime import (
     PodProbes,
     forward_to_port,
 )
+from kubewright.workloads.nodes.objects import POD, LoopClock, Object
 
 from .cluster_reader import ClusterReader, DataKind
 from .container_process import ContainerProcess
@@ -55,14 +55,14 @@ from .launch import (
 from .log_files import FileLog, LogLimits
 from .probes import ProcessProbes
 from .state_directory import VARIABLE, StateDirectory, kill_processes
-from .volumes import PodContext, PodVolumes
+from .volumes.volumes import PodContext, PodVolumes
 
 if TYPE_CHECKING:
     from kubewright.cache import Cache
     from kubewright.workloads.connection import RequestSender
-    from kubewright.workloads.nodes.node_state import NodeState
     from kubewright.workloads.nodes.plugins.node_plugins import NodePlugins
-    from kubewright.workloads.nodes.pod_worker import PodWorker
+    from kubewright.workloads.nodes.pods.pod_worker import PodWorker
+    from kubewright.workloads.nodes.registration.node_state import NodeState
 
 logger = logging.getLogger(__name__)
 

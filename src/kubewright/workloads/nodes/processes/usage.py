@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from kubewright.api.core.v1 import Pod
-from kubewright.api.label_selectors import Selector
-from kubewright.api.quantity import Quantity
+from kubewright.api.selectors.label_selectors import Selector
+from kubewright.api.values.quantity import Quantity
 from kubewright.workloads.pod_metrics import MetricsSource, Usage
 
 from .container_process import ContainerProcess

@@ -11,16 +11,16 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from kubewright.api.codec import decode
+from kubewright.api.encoding.codec import decode
 from kubewright.api.errors import APIError, NotFound
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.cache import Informer
-from kubewright.cache.store import CacheEntry, ObjectChange, ObjectKey
+from kubewright.cache.stores.store import CacheEntry, ObjectChange, ObjectKey
 from kubewright.client.errors import ConnectionFailed
 from kubewright.client.patches import Patch
 from kubewright.workloads.nodes.kubelet_events import KubeletEvent
-from kubewright.workloads.nodes.node_object import KUBELET_VERSION, node_conditions
 from kubewright.workloads.nodes.objects import NODE, POD, Object
+from kubewright.workloads.nodes.registration.node_object import KUBELET_VERSION, node_conditions
 
 from .go_templates import Functions, TemplateError
 from .jq_paths import ExpressionError

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.times import Duration, parse_time
+from kubewright.api.values.times import Duration, parse_time
 from kubewright.workloads.nodes.objects import Object
 
 from .go_templates import Template

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from kubewright.workloads.scheduler.plugin import Plugin
+from kubewright.workloads.scheduler.framework.plugin import Plugin
 
 from .default_binder import DefaultBinder
 from .default_preemption import DefaultPreemption

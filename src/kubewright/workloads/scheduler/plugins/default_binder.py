@@ -9,12 +9,12 @@ from kubewright.api.core.v1 import Binding, Pod
 from kubewright.api.errors import APIError
 from kubewright.api.meta import ObjectMeta, ObjectReference
 from kubewright.client.errors import ConnectionFailed
-from kubewright.workloads.scheduler.cluster_events import ClusterEvent
-from kubewright.workloads.scheduler.cycle_state import CycleState
-from kubewright.workloads.scheduler.handle import Handle
-from kubewright.workloads.scheduler.plugin import Plugin
-from kubewright.workloads.scheduler.pod_info import PodInfo
-from kubewright.workloads.scheduler.status import SchedulingStatus
+from kubewright.workloads.scheduler.framework.cluster_events import ClusterEvent
+from kubewright.workloads.scheduler.framework.cycle_state import CycleState
+from kubewright.workloads.scheduler.framework.handle import Handle
+from kubewright.workloads.scheduler.framework.plugin import Plugin
+from kubewright.workloads.scheduler.framework.status import SchedulingStatus
+from kubewright.workloads.scheduler.state.pod_info import PodInfo
 
 
 class DefaultBinder(Plugin):

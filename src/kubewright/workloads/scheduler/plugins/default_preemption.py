@@ -16,19 +16,19 @@ from typing import Any
 
 from kubewright.api.core.v1 import Pod, PodCondition
 from kubewright.api.errors import APIError, NotFound
-from kubewright.api.label_selectors import SelectorError, selector_of
 from kubewright.api.meta import Preconditions
 from kubewright.api.policy.v1 import PodDisruptionBudget
+from kubewright.api.selectors.label_selectors import SelectorError, selector_of
 from kubewright.client.errors import ConnectionFailed
-from kubewright.workloads.scheduler.cluster_events import ClusterEvent
-from kubewright.workloads.scheduler.cycle_state import CycleState
 from kubewright.workloads.scheduler.extender import ExtenderError, Victims
-from kubewright.workloads.scheduler.handle import Handle
-from kubewright.workloads.scheduler.node_info import NodeInfo
-from kubewright.workloads.scheduler.plugin import Plugin, PostFilterResult
-from kubewright.workloads.scheduler.pod_info import PodInfo
+from kubewright.workloads.scheduler.framework.cluster_events import ClusterEvent
+from kubewright.workloads.scheduler.framework.cycle_state import CycleState
+from kubewright.workloads.scheduler.framework.handle import Handle
+from kubewright.workloads.scheduler.framework.plugin import Plugin, PostFilterResult
+from kubewright.workloads.scheduler.framework.status import Code, Diagnosis, FitError, SchedulingStatus
 from kubewright.workloads.scheduler.pod_status import clear_nomination, patch_condition
-from kubewright.workloads.scheduler.status import Code, Diagnosis, FitError, SchedulingStatus
+from kubewright.workloads.scheduler.state.node_info import NodeInfo
+from kubewright.workloads.scheduler.state.pod_info import PodInfo
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from kubewright.api.codec import to_plain
 from kubewright.api.core.v1 import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
+from kubewright.api.encoding.codec import to_plain
 from kubewright.api.resources.v1 import (
     AllocationResult,
     Device,
@@ -24,14 +24,14 @@ from kubewright.api.resources.v1 import (
     ResourceSliceSpec,
 )
 from kubewright.client import merge_patch
-from kubewright.workloads.scheduler.cluster_events import Action, ClusterEvent, Hint
-from kubewright.workloads.scheduler.cycle_state import CycleState
-from kubewright.workloads.scheduler.handle import Handle
-from kubewright.workloads.scheduler.node_info import NodeInfo
-from kubewright.workloads.scheduler.node_selectors import NodeTest, compile_selector
-from kubewright.workloads.scheduler.plugin import Plugin, PostFilterResult
-from kubewright.workloads.scheduler.pod_info import PodInfo
-from kubewright.workloads.scheduler.status import SKIP, Code, Diagnosis, SchedulingStatus
+from kubewright.workloads.scheduler.framework.cluster_events import Action, ClusterEvent, Hint
+from kubewright.workloads.scheduler.framework.cycle_state import CycleState
+from kubewright.workloads.scheduler.framework.handle import Handle
+from kubewright.workloads.scheduler.framework.plugin import Plugin, PostFilterResult
+from kubewright.workloads.scheduler.framework.status import SKIP, Code, Diagnosis, SchedulingStatus
+from kubewright.workloads.scheduler.state.node_info import NodeInfo
+from kubewright.workloads.scheduler.state.node_selectors import NodeTest, compile_selector
+from kubewright.workloads.scheduler.state.pod_info import PodInfo
 
 DeviceKey = tuple[str, str, str]
 """Driver, pool, device."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kubewright.workloads.scheduler.cluster_events import ClusterEvent
-from kubewright.workloads.scheduler.cycle_state import CycleState
-from kubewright.workloads.scheduler.node_info import NodeInfo
-from kubewright.workloads.scheduler.plugin import MAX_NODE_SCORE, Plugin
-from kubewright.workloads.scheduler.pod_info import PodInfo
+from kubewright.workloads.scheduler.framework.cluster_events import ClusterEvent
+from kubewright.workloads.scheduler.framework.cycle_state import CycleState
+from kubewright.workloads.scheduler.framework.plugin import MAX_NODE_SCORE, Plugin
+from kubewright.workloads.scheduler.state.node_info import NodeInfo
+from kubewright.workloads.scheduler.state.pod_info import PodInfo
 
 MIN_SIZE = 23 * 1024 * 1024
 MAX_SIZE_PER_CONTAINER = 1000 * 1024 * 1024

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kubewright.api.core.v1 import Namespace, Node, Pod
-from kubewright.workloads.scheduler.cluster_events import Action, ClusterEvent, Hint
-from kubewright.workloads.scheduler.cycle_state import CycleState
-from kubewright.workloads.scheduler.handle import Handle
-from kubewright.workloads.scheduler.node_info import NodeInfo
-from kubewright.workloads.scheduler.plugin import MAX_NODE_SCORE, Plugin
-from kubewright.workloads.scheduler.pod_info import AffinityTerm, LabelGroup, PodInfo
-from kubewright.workloads.scheduler.status import SKIP, SchedulingStatus
+from kubewright.workloads.scheduler.framework.cluster_events import Action, ClusterEvent, Hint
+from kubewright.workloads.scheduler.framework.cycle_state import CycleState
+from kubewright.workloads.scheduler.framework.handle import Handle
+from kubewright.workloads.scheduler.framework.plugin import MAX_NODE_SCORE, Plugin
+from kubewright.workloads.scheduler.framework.status import SKIP, SchedulingStatus
+from kubewright.workloads.scheduler.state.node_info import NodeInfo
+from kubewright.workloads.scheduler.state.pod_info import AffinityTerm, LabelGroup, PodInfo
 
 _Counts = dict[tuple[str, str], int]
 """Number of pods by topology key and value."""

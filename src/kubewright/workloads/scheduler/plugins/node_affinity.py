@@ -6,19 +6,19 @@ from collections.abc import Iterable, Sequence
 
 from kubewright.api.core.v1 import Node
 from kubewright.api.core.v1 import NodeAffinity as NodeAffinityTerms
-from kubewright.workloads.scheduler.cluster_events import Action, ClusterEvent, Hint
-from kubewright.workloads.scheduler.cycle_state import CycleState
-from kubewright.workloads.scheduler.handle import Handle
-from kubewright.workloads.scheduler.node_info import NodeInfo
-from kubewright.workloads.scheduler.node_selectors import (
+from kubewright.workloads.scheduler.framework.cluster_events import Action, ClusterEvent, Hint
+from kubewright.workloads.scheduler.framework.cycle_state import CycleState
+from kubewright.workloads.scheduler.framework.handle import Handle
+from kubewright.workloads.scheduler.framework.plugin import Plugin, normalize_by_maximum
+from kubewright.workloads.scheduler.framework.status import SKIP, SchedulingStatus
+from kubewright.workloads.scheduler.state.node_info import NodeInfo
+from kubewright.workloads.scheduler.state.node_selectors import (
     NodeTest,
     RequiredNodeAffinity,
     compile_preferences,
     compile_selector,
 )
-from kubewright.workloads.scheduler.plugin import Plugin, normalize_by_maximum
-from kubewright.workloads.scheduler.pod_info import PodInfo
-from kubewright.workloads.scheduler.status import SKIP, SchedulingStatus
+from kubewright.workloads.scheduler.state.pod_info import PodInfo
 
 
 class _Preferences(list[tuple[int, NodeTest]]):

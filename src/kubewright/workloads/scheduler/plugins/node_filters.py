@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kubewright.api.core.v1 import Node, Pod, Taint
-from kubewright.workloads.scheduler.cluster_events import Action, ClusterEvent, Hint
-from kubewright.workloads.scheduler.cycle_state import CycleState
-from kubewright.workloads.scheduler.node_info import NodeInfo
-from kubewright.workloads.scheduler.node_selectors import tolerates
-from kubewright.workloads.scheduler.plugin import Plugin
-from kubewright.workloads.scheduler.pod_info import PodInfo
+from kubewright.workloads.scheduler.framework.cluster_events import Action, ClusterEvent, Hint
+from kubewright.workloads.scheduler.framework.cycle_state import CycleState
+from kubewright.workloads.scheduler.framework.plugin import Plugin
+from kubewright.workloads.scheduler.framework.status import SKIP, SchedulingStatus
 from kubewright.workloads.scheduler.queue import QueuedPod
-from kubewright.workloads.scheduler.status import SKIP, SchedulingStatus
+from kubewright.workloads.scheduler.state.node_info import NodeInfo
+from kubewright.workloads.scheduler.state.node_selectors import tolerates
+from kubewright.workloads.scheduler.state.pod_info import PodInfo
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 

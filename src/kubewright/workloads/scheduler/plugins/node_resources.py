@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from kubewright.api.core.v1 import Node, Pod
-from kubewright.workloads.scheduler.cluster_events import Action, ClusterEvent, Hint
-from kubewright.workloads.scheduler.cycle_state import CycleState
-from kubewright.workloads.scheduler.handle import Handle
-from kubewright.workloads.scheduler.node_info import NodeInfo
-from kubewright.workloads.scheduler.plugin import MAX_NODE_SCORE, Plugin
-from kubewright.workloads.scheduler.pod_info import PodInfo
-from kubewright.workloads.scheduler.resources import CPU, MEMORY, Resources, is_extended, is_scalar
-from kubewright.workloads.scheduler.status import SKIP, Code, SchedulingStatus
+from kubewright.workloads.scheduler.framework.cluster_events import Action, ClusterEvent, Hint
+from kubewright.workloads.scheduler.framework.cycle_state import CycleState
+from kubewright.workloads.scheduler.framework.handle import Handle
+from kubewright.workloads.scheduler.framework.plugin import MAX_NODE_SCORE, Plugin
+from kubewright.workloads.scheduler.framework.status import SKIP, Code, SchedulingStatus
+from kubewright.workloads.scheduler.state.node_info import NodeInfo
+from kubewright.workloads.scheduler.state.pod_info import PodInfo
+from kubewright.workloads.scheduler.state.resources import CPU, MEMORY, Resources, is_extended, is_scalar
 
 Strategy = Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]
 _DEFAULT_RESOURCES: Mapping[str, int] = {CPU: 1, MEMORY: 1}

@@ -21,7 +21,7 @@ from kubewright.api.core.v1 import (
     Toleration,
     TopologySpreadConstraint,
 )
-from kubewright.api.label_selectors import (
+from kubewright.api.selectors.label_selectors import (
     EVERYTHING,
     NOTHING,
     Selector,
@@ -29,15 +29,15 @@ from kubewright.api.label_selectors import (
     selector_from_labels,
     selector_of,
 )
-from kubewright.workloads.scheduler.cache import count_pods
-from kubewright.workloads.scheduler.cluster_events import Action, ClusterEvent, Hint
-from kubewright.workloads.scheduler.cycle_state import CycleState
-from kubewright.workloads.scheduler.handle import Handle
-from kubewright.workloads.scheduler.node_info import ZONE_LABEL, NodeInfo
-from kubewright.workloads.scheduler.node_selectors import RequiredNodeAffinity, tolerates_all
-from kubewright.workloads.scheduler.plugin import MAX_NODE_SCORE, Plugin
-from kubewright.workloads.scheduler.pod_info import LabelGroup, PodInfo
-from kubewright.workloads.scheduler.status import SKIP, SchedulingStatus
+from kubewright.workloads.scheduler.framework.cluster_events import Action, ClusterEvent, Hint
+from kubewright.workloads.scheduler.framework.cycle_state import CycleState
+from kubewright.workloads.scheduler.framework.handle import Handle
+from kubewright.workloads.scheduler.framework.plugin import MAX_NODE_SCORE, Plugin
+from kubewright.workloads.scheduler.framework.status import SKIP, SchedulingStatus
+from kubewright.workloads.scheduler.state.cache import count_pods
+from kubewright.workloads.scheduler.state.node_info import ZONE_LABEL, NodeInfo
+from kubewright.workloads.scheduler.state.node_selectors import RequiredNodeAffinity, tolerates_all
+from kubewright.workloads.scheduler.state.pod_info import LabelGroup, PodInfo
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 SYSTEM_DEFAULTS = (

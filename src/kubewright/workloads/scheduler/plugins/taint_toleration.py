@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kubewright.api.core.v1 import Node, Pod, Toleration
-from kubewright.workloads.scheduler.cluster_events import Action, ClusterEvent, Hint
-from kubewright.workloads.scheduler.cycle_state import CycleState
-from kubewright.workloads.scheduler.node_info import NodeInfo
-from kubewright.workloads.scheduler.node_selectors import find_untolerated, scheduling_taints, tolerates
-from kubewright.workloads.scheduler.plugin import Plugin, normalize_by_maximum
-from kubewright.workloads.scheduler.pod_info import PodInfo
-from kubewright.workloads.scheduler.status import SKIP, SchedulingStatus
+from kubewright.workloads.scheduler.framework.cluster_events import Action, ClusterEvent, Hint
+from kubewright.workloads.scheduler.framework.cycle_state import CycleState
+from kubewright.workloads.scheduler.framework.plugin import Plugin, normalize_by_maximum
+from kubewright.workloads.scheduler.framework.status import SKIP, SchedulingStatus
+from kubewright.workloads.scheduler.state.node_info import NodeInfo
+from kubewright.workloads.scheduler.state.node_selectors import find_untolerated, scheduling_taints, tolerates
+from kubewright.workloads.scheduler.state.pod_info import PodInfo
 
 
 class _Tolerations(tuple[Toleration, ...]):

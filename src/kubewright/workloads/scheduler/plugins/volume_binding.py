@@ -11,18 +11,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kubewright.api.core.v1 import PersistentVolume, PersistentVolumeClaim
-from kubewright.api.label_selectors import SelectorError, selector_of
+from kubewright.api.selectors.label_selectors import SelectorError, selector_of
 from kubewright.api.storage.v1 import StorageClass
 from kubewright.client import merge_patch
-from kubewright.workloads.scheduler.cluster_events import Action, ClusterEvent, Hint
-from kubewright.workloads.scheduler.cycle_state import CycleState
-from kubewright.workloads.scheduler.handle import Handle
-from kubewright.workloads.scheduler.node_info import NodeInfo
-from kubewright.workloads.scheduler.node_selectors import compile_selector
-from kubewright.workloads.scheduler.plugin import Plugin
-from kubewright.workloads.scheduler.pod_info import PodInfo
-from kubewright.workloads.scheduler.resources import amounts_of
-from kubewright.workloads.scheduler.status import SKIP, Code, SchedulingStatus
+from kubewright.workloads.scheduler.framework.cluster_events import Action, ClusterEvent, Hint
+from kubewright.workloads.scheduler.framework.cycle_state import CycleState
+from kubewright.workloads.scheduler.framework.handle import Handle
+from kubewright.workloads.scheduler.framework.plugin import Plugin
+from kubewright.workloads.scheduler.framework.status import SKIP, Code, SchedulingStatus
+from kubewright.workloads.scheduler.state.node_info import NodeInfo
+from kubewright.workloads.scheduler.state.node_selectors import compile_selector
+from kubewright.workloads.scheduler.state.pod_info import PodInfo
+from kubewright.workloads.scheduler.state.resources import amounts_of
 
 from .volumes import claim_not_found
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from kubewright.api.core.v1 import PersistentVolume, PersistentVolumeClaim, Pod, Volume
 from kubewright.api.storage.v1 import CSINode, StorageClass
-from kubewright.workloads.scheduler.cluster_events import Action, ClusterEvent, Hint
-from kubewright.workloads.scheduler.cycle_state import CycleState
-from kubewright.workloads.scheduler.node_info import REGION_LABEL, ZONE_LABEL, NodeInfo
-from kubewright.workloads.scheduler.plugin import Plugin
-from kubewright.workloads.scheduler.pod_info import PodInfo, claim_names
-from kubewright.workloads.scheduler.status import SKIP, SchedulingStatus
+from kubewright.workloads.scheduler.framework.cluster_events import Action, ClusterEvent, Hint
+from kubewright.workloads.scheduler.framework.cycle_state import CycleState
+from kubewright.workloads.scheduler.framework.plugin import Plugin
+from kubewright.workloads.scheduler.framework.status import SKIP, SchedulingStatus
+from kubewright.workloads.scheduler.state.node_info import REGION_LABEL, ZONE_LABEL, NodeInfo
+from kubewright.workloads.scheduler.state.pod_info import PodInfo, claim_names
 
 _BETA_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": ZONE_LABEL,

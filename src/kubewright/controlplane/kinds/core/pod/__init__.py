@@ -1,4 +1,10 @@
-"""Pod and Binding."""
+"""Pod and Binding.
+
+- `printing`: table columns and cells of pods
+- `strategy`: strategy of pods
+- `subresources`: subresources of pods: binding, eviction, logs, streams
+- `updates`: validation of updates of pods
+"""
 
 from kubewright.controlplane.kinds.kind import STATUS, Kind
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kubewright.api.field_errors import FieldError
-from kubewright.apiserver.objects import Object, deep_copy
-from kubewright.apiserver.resource import Version
-from kubewright.apiserver.strategy import Operation
+from kubewright.apiserver.resources.objects import Object, deep_copy
+from kubewright.apiserver.resources.resource import Version
+from kubewright.apiserver.resources.strategy import Operation
 from kubewright.controlplane.kinds.core.podspec.app_armor import copy_app_armor_profiles
 from kubewright.controlplane.kinds.core.podspec.defaults import default_pod
 from kubewright.controlplane.kinds.core.podspec.resources import default_pod_requests, qos_class

@@ -18,14 +18,14 @@ from kubewright.api.errors import (
 )
 from kubewright.api.field_errors import FieldError, aggregate
 from kubewright.api.gvk import GroupResource, GroupVersionKind
-from kubewright.api.rfc3339 import TimeError, parse_layout
-from kubewright.api.times import format_time, now
+from kubewright.api.values.rfc3339 import TimeError, parse_layout
+from kubewright.api.values.times import format_time, now
 from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
 from kubewright.apiserver.http.messages import HTTPResponse
-from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.subresource import ConnectFieldType, Subresource, SubresourceRequest
 from kubewright.apiserver.rest.options import integer
 from kubewright.apiserver.rest.store import ResourceStore
-from kubewright.apiserver.subresource import ConnectFieldType, Subresource, SubresourceRequest
 from kubewright.controlplane.kinds.core.podspec.template import matches
 from kubewright.controlplane.kinds.validation.formats import Errors, dns_subdomain
 from kubewright.schema import field_errors as fe
@@ -259,7 +259,7 @@ async def _logs(request: SubresourceRequest) -> HTTPResponse:
     node = (pod.get("spec") or {}).get("nodeName")
     if not node:
         return HTTPResponse(204, b"", content_type="text/plain")
-    from kubewright.controlplane.kubelets import check_log_response, forward_to_node, pod_path
+    from kubewright.controlplane.kubelets.kubelets import check_log_response, forward_to_node, pod_path
 
     path = pod_path("containerLogs", request.namespace, request.name, container)
     given = request.request.query
@@ -268,7 +268,7 @@ async def _logs(request: SubresourceRequest) -> HTTPResponse:
     response = await check_log_response(await forward_to_node(request, node, path, query, upgrade=False))
     response.content_type = "text/plain"
     if request.request.headers.get("Upgrade", "").lower() == "websocket":
-        from kubewright.controlplane.log_websockets import as_websocket
+        from kubewright.controlplane.kubelets.log_websockets import as_websocket
 
         return as_websocket(response)
     return response
@@ -339,7 +339,7 @@ async def _stream(request: SubresourceRequest) -> HTTPResponse:
     node = (pod.get("spec") or {}).get("nodeName")
     if not node:
         raise BadRequest(f"pod {request.name} does not have a host assigned")
-    from kubewright.controlplane.kubelets import forward_to_node, pod_path
+    from kubewright.controlplane.kubelets.kubelets import forward_to_node, pod_path
 
     kind = "portForward" if request.subresource == "portforward" else request.subresource
     options = [("command", value) for value in query.all("command")]
@@ -372,8 +372,8 @@ def split_target(text: str, what: str) -> tuple[str, str, str]:
 async def _proxy(request: SubresourceRequest) -> HTTPResponse:
     scheme, name, port = split_target(request.name, "pod")
     pod = await request.store.get_object(request.version, request.namespace, name)
-    from kubewright.controlplane.kubelets import forward_to_pod
-    from kubewright.controlplane.pod_connections import is_global_unicast
+    from kubewright.controlplane.kubelets.kubelets import forward_to_pod
+    from kubewright.controlplane.kubelets.pod_connections import is_global_unicast
 
     host = (pod.get("status") or {}).get("podIP") or ""
     if not is_global_unicast(host):

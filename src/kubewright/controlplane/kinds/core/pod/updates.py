@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.api.go_format import format_invalid_value
-from kubewright.api.times import format_time, now
-from kubewright.apiserver.objects import deep_copy
+from kubewright.api.values.go_format import format_invalid_value
+from kubewright.api.values.times import format_time, now
+from kubewright.apiserver.resources.objects import deep_copy
 from kubewright.controlplane.kinds.core.podspec.annotations import (
     MIRROR,
     annotation_change_errors,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from kubewright.api.quantity import Quantity
+from kubewright.api.values.quantity import Quantity
 
 from .feature_gates import drop_disabled_fields
 

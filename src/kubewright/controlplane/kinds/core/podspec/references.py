@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.api import names
-from kubewright.api.quantity import Quantity
+from kubewright.api.values import names
+from kubewright.api.values.quantity import Quantity
 from kubewright.controlplane.kinds.validation import CONFIG_KEY, Errors, Format, Required, Rules
 from kubewright.controlplane.kinds.validation.formats import qualified_name
 from kubewright.schema import field_errors as fe

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.api import names
 from kubewright.api.field_errors import FieldError
-from kubewright.api.quantity import Quantity
+from kubewright.api.values import names
+from kubewright.api.values.quantity import Quantity
 from kubewright.controlplane.kinds.validation.formats import NON_NEGATIVE, Errors, dns_label, dns_subdomain
 from kubewright.schema import field_errors as fe
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.api import names
+from kubewright.api.values import names
 from kubewright.controlplane.kinds.validation import (
     LABEL_VALUE,
     POSITIVE,

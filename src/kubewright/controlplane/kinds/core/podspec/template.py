@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kubewright.api import names
 from kubewright.api.field_errors import FieldError
+from kubewright.api.values import names
 from kubewright.controlplane.kinds.validation.formats import Errors
 from kubewright.schema import field_errors as fe
 from kubewright.schema.validation.metadata import label_errors

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.api.quantity import Quantity
+from kubewright.api.values.quantity import Quantity
 from kubewright.controlplane.kinds.validation import (
     DNS_LABEL,
     DNS_SUBDOMAIN,

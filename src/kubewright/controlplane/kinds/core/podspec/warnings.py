@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kubewright.api import names
-from kubewright.api.quantity import Quantity
+from kubewright.api.values import names
+from kubewright.api.values.quantity import Quantity
 from kubewright.controlplane.kinds.validation.addresses import ip_warnings
 
 from .app_armor import ANNOTATION as APP_ARMOR

@@ -1,6 +1,14 @@
-"""Service."""
+"""Service.
 
-from kubewright.api import names
+- `allocation`: allocation of cluster IPs and node ports
+- `families`: IP families of services: defaults, and changes between one and two families
+- `printing`: table columns and cells of services
+- `proxy`: the `proxy` subresource of services
+- `strategy`: strategy of services: defaults, families, allocation of addresses and ports
+- `validation`: validation of services: a table of rules for the spec, and the fields that are immutable
+"""
+
+from kubewright.api.values import names
 from kubewright.controlplane.kinds.kind import STATUS, Kind
 
 from .printing import COLUMNS, cells

@@ -18,9 +18,9 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any
 
-from kubewright.apiserver.objects import current_timestamp
+from kubewright.apiserver.resources.objects import current_timestamp
+from kubewright.apiserver.resources.strategy import Operation
 from kubewright.apiserver.rest.store import ResourceStore
-from kubewright.apiserver.strategy import Operation
 from kubewright.storage.contract import KeyExists, KeyValue, RevisionMismatch
 
 logger = logging.getLogger("kubewright.controlplane")
@@ -275,7 +275,7 @@ def _owner(item: KeyValue) -> tuple[str, float]:
     record = json.loads(item.value)
     if "owner" in record:
         return record["owner"], time.time() - record["time"]
-    from kubewright.api.times import now, parse_time
+    from kubewright.api.values.times import now, parse_time
 
     parent = (record.get("spec") or {}).get("parentRef") or {}
     created = (record.get("metadata") or {}).get("creationTimestamp")

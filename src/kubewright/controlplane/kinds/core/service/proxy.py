@@ -5,8 +5,8 @@ from __future__ import annotations
 from kubewright.api.errors import NotFound, ServiceUnavailable, not_found
 from kubewright.api.gvk import GroupResource, GroupVersionKind
 from kubewright.apiserver.http.messages import HTTPResponse
-from kubewright.apiserver.objects import Object
-from kubewright.apiserver.subresource import Subresource, SubresourceRequest
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.subresource import Subresource, SubresourceRequest
 from kubewright.controlplane.kinds.core.pod.subresources import split_target
 
 
@@ -28,7 +28,7 @@ async def _proxy(request: SubresourceRequest) -> HTTPResponse:
     if target is None:
         asked = request.name if found.get("subsets") else name
         raise ServiceUnavailable(f'no endpoints available for service "{asked}"')
-    from kubewright.controlplane.kubelets import forward_to_pod
+    from kubewright.controlplane.kubelets.kubelets import forward_to_pod
 
     pod, host, number = target
     return await forward_to_pod(request, pod, str(number), host=host, tls=scheme == "https")

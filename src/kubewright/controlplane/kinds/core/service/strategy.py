@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kubewright.api import names
 from kubewright.api.field_errors import FieldError
-from kubewright.apiserver.objects import Object
-from kubewright.apiserver.resource import Version
+from kubewright.api.values import names
+from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.resource import Version
+from kubewright.apiserver.resources.strategy import Operation
 from kubewright.apiserver.rest.store import ResourceStore
-from kubewright.apiserver.strategy import Operation
+from kubewright.controlplane.configuration.plane_options import DEFAULT_NODE_PORTS
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
 from kubewright.controlplane.kinds.validation.formats import Errors
-from kubewright.controlplane.plane_options import DEFAULT_NODE_PORTS
 from kubewright.schema import field_errors as fe
 
 from .allocation import ServiceAllocator, allocations

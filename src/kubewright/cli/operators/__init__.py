@@ -1,0 +1,11 @@
+"""Commands that run, explore and show operators.
+
+- `dashboard`: `kubewright dashboard`: serves the dashboard of a cluster
+- `dashboard_options`: `--dashboard` of `kubewright run` and `kubewright up`: a dashboard in the same process
+- `explore`: `kubewright explore`: runs scenarios of an operator with faults at every point
+- `explore_program`: `kubewright explore --command`: explores a program that is not an operator of Kubewright
+- `memory`: returning freed memory to the operating system
+- `run`: `kubewright run`: runs an operator or an API server
+- `run_app`: `kubewright run` of an API server: settings, and the confirmation of its registration
+- `session`: A control plane for one run of an operator, if no cluster is configured
+"""

@@ -1,0 +1,8 @@
+"""The objects that a new cluster contains.
+
+- `fields`: managedFields of bootstrap objects
+- `objects`: bootstrap objects: namespaces, RBAC, priority classes, flow control and the API server's own
+  service
+- `roles`: bootstrap RBAC: the roles and bindings of a new cluster, in a compact notation
+- `updates`: changes of existing bootstrap objects at the start: another version may have written them
+"""

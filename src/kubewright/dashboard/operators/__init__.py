@@ -1,0 +1,8 @@
+"""Operators that are connected to the dashboard, and their spans.
+
+- `operator_dashboard`: `OperatorDashboard`: the dashboard in the process of an operator, with its spans
+- `operator_endpoint`: where the trace endpoint of an operator is: a URL, or the port of a pod that the
+  dashboard forwards
+- `remote_traces`: `RemoteTraces`: reads the spans of an operator in another process from its trace endpoint
+- `traces`: `TraceStore`: what the connected operator did, bounded in memory
+"""
