@@ -6,8 +6,8 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from kubewright.api.builtin_resources import resources
 
+from kubewright.api.builtin.resources import resources
 from kubewright.api.kubernetes_version import (
     NEWEST,
     KubernetesVersion,

@@ -8,7 +8,6 @@ plugins = [MutatingWebhooks(server, client, informers), ValidatingWebhooks(serve
 - `conditions`: match conditions of a webhook: CEL expressions that decide whether it is called
 - `dispatch`: the admission plug-ins that call webhooks
 - `hook`: one webhook of a configuration, parsed once: rules, selectors and address
-- `index`: the webhooks of a server, derived from the informers of their configurations
 - `resolver`: resolution of service references to addresses
 - `review`: AdmissionReview requests and responses
 - `self_issued`: serving certificates that OpenSSL takes for self-signed, although an authority has signed

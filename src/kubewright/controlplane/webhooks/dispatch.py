@@ -16,22 +16,9 @@ import logging
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-<<<<<<< HEAD
+from kubewright.api.builtin.typed_codec import TypedDecodeError
 from kubewright.api.errors import APIError, BadRequest, forbidden, internal_error
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.typed_codec import TypedDecodeError
-from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
-from kubewright.apiserver.encoding.negotiation import encode
-from kubewright.apiserver.object_schema import decode_fields, prune
-from kubewright.apiserver.objects import Object, deep_copy
-from kubewright.controlplane.admission.equivalents import Match, convert_between_groups, definition_of
-from kubewright.controlplane.admission.matching import selects_namespace, selects_object
-from kubewright.controlplane.admission.request_value import request_value
-=======
-from kubewright import cel
-from kubewright.api.builtin.typed_codec import TypedDecodeError
-from kubewright.api.errors import APIError, BadRequest, forbidden, internal_error, not_found
-from kubewright.api.gvk import GroupResource, GroupVersionKind
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 from kubewright.apiserver.encoding.negotiation import encode
 from kubewright.apiserver.resources.object_schema import decode_fields, prune
@@ -41,8 +28,8 @@ from kubewright.controlplane.admission.policies.equivalents import (
     convert_between_groups,
     definition_of,
 )
-from kubewright.controlplane.admission.policies.request_value import is_namespace, request_value
->>>>>>> 248041b0 (Group the modules of large packages by concern)
+from kubewright.controlplane.admission.policies.matching import selects_namespace, selects_object
+from kubewright.controlplane.admission.policies.request_value import request_value
 from kubewright.patch import json_patch
 from kubewright.patch.errors import PatchDoesNotApply
 from kubewright.schema.validation.metadata import MetadataError
@@ -54,7 +41,6 @@ from .review import BadPatch, Undecodable, WebhookResponse, admission_review, pa
 
 if TYPE_CHECKING:
     from kubewright.apiserver import APIServer
-    from kubewright.controlplane.admission.policies.expressions import Evaluation
     from kubewright.controlplane.admission.sources import ObjectSource
 
 logger = logging.getLogger("kubewright.controlplane")
@@ -146,7 +132,7 @@ class _Webhooks(AdmissionPlugin):
         ):
             return None
         if hook.conditions:
-            from kubewright.controlplane.admission import expressions
+            from kubewright.controlplane.admission.policies import expressions
 
             obj, old = await versions.show(form)
             values = {"object": obj, "oldObject": old, "request": request_value(request, form)}
@@ -160,34 +146,6 @@ class _Webhooks(AdmissionPlugin):
                 raise forbidden(request.resource.group_resource, _name(request), str(error)) from None
         return form
 
-<<<<<<< HEAD
-=======
-    def _evaluation(
-        self, request: AdmissionAttributes, form: Match, obj: Object | None, old: Object | None
-    ) -> Evaluation:
-        from kubewright.controlplane.admission.policies.expressions import Evaluation, Permissions
-
-        values = {"object": obj, "oldObject": old, "request": request_value(request, form)}
-        permissions = Permissions(self._server.authorizer, request)
-        return Evaluation(values, permissions, limit=cel.limits.MATCH_CONDITIONS_BUDGET)
-
-    async def _selects_namespace(self, hook: Hook, request: AdmissionAttributes) -> bool:
-        if hook.namespaces.empty:
-            return True
-        if is_namespace(request.resource):
-            if not request.subresource and request.operation in ("CREATE", "UPDATE"):
-                return hook.namespaces.matches(((request.object or {}).get("metadata") or {}).get("labels"))
-            name = request.name
-        elif request.namespace:
-            name = request.namespace
-        else:
-            return True
-        namespace = await self._informers.namespace(name)
-        if namespace is None:
-            raise not_found(GroupResource("", "namespaces"), name)
-        return hook.namespaces.matches(namespace["metadata"].get("labels"))
-
->>>>>>> 248041b0 (Group the modules of large packages by concern)
     async def _ask(
         self,
         hook: Hook,

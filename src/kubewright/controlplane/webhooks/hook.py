@@ -20,7 +20,7 @@ from kubewright.controlplane.admission.policies.matching import Rule, label_sele
 from .client import Target
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.objects import Object
+    from kubewright.apiserver.resources.objects import Object
     from kubewright.controlplane.admission.sources import ObjectInformer, ObjectSource
 
 _GROUP: Final = "admissionregistration.k8s.io"

@@ -20,9 +20,8 @@ from kubewright.cache.stores.store import ObjectChange, ObjectKey
 from kubewright.client import patches
 from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager
-from kubewright.workloads.nodes.registration.node_state import tolerates
 from kubewright.workloads.pods import pod_reference
-from kubewright.workloads.scheduler.node_selectors import tolerates
+from kubewright.workloads.scheduler.state.node_selectors import tolerates
 
 Object = dict[str, Any]
 

@@ -13,8 +13,9 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from kubewright.workloads.nodes import shell_syntax
 from kubewright.workloads.nodes.objects import Object
+
+from . import shell_syntax
 
 DEFAULT_MESSAGE_PATH: Final = "/dev/termination-log"
 _SHELLS: Final = frozenset(("sh", "bash", "ash"))
