@@ -5,7 +5,6 @@ client = WebhookClient(resolver)
 plugins = [MutatingWebhooks(server, client, informers), ValidatingWebhooks(server, client, informers)]
 
 - `client`: HTTP client for admission and conversion webhooks
-- `conditions`: match conditions of a webhook: CEL expressions that decide whether it is called
 - `dispatch`: the admission plug-ins that call webhooks
 - `hook`: one webhook of a configuration, parsed once: rules, selectors and address
 - `resolver`: resolution of service references to addresses
