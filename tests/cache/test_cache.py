@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from kubewright import CustomResource, Spec, Status, resource
 from kubewright.api import GroupVersionKind, NotFound, ObjectMeta, OwnerReference
 from kubewright.api.core.v1 import ConfigMap, Namespace, Secret, ServiceAccount
 from kubewright.cache import (
@@ -27,6 +28,7 @@ from kubewright.cache import (
 )
 from kubewright.cache.stores.store import ObjectKey
 from kubewright.client import Client, NoKindMatch, metadata_of
+from kubewright.manifests.crds import crd
 
 CONFIG_MAP = GroupVersionKind("", "v1", "ConfigMap")
 APP = GroupVersionKind("cache.example.com", "v1", "App")
@@ -254,6 +256,32 @@ async def test_kind_installed_later_is_cached(client: Client) -> None:
                 GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
                 "apps.cache.example.com",
             )
+
+
+@resource(group="optional.example.com", version="v1")
+class Extra(CustomResource[Spec, Status]):
+    """A kind that not every server has."""
+
+
+async def test_optional_kind_is_empty_until_it_is_served(client: Client) -> None:
+    async with Cache(client, kinds={Extra: KindOptions(optional=True)}) as cache:
+        informer = await cache.informer(Extra)
+        await cache.wait_for_sync()
+        assert await cache.list(Extra, namespace="default") == []
+        assert not informer.is_current
+        with pytest.raises(NotFound):
+            await cache.get(Extra, "a", namespace="default")
+        await client.create(crd(Extra))
+        try:
+            async with asyncio.timeout(120):
+                while not informer.is_current:
+                    cache.retry_now()
+                    await asyncio.sleep(0.05)
+            await client.create(Extra(metadata=ObjectMeta(name="a", namespace="default"), spec=Spec()))
+            await until(lambda: len(informer.store) == 1)
+            assert (await cache.get(Extra, "a", namespace="default")).metadata.name == "a"
+        finally:
+            await client.delete("customresourcedefinitions", "extras.optional.example.com")
 
 
 async def test_informers_are_created_and_removed(client: Client, namespace: str) -> None:

@@ -39,6 +39,8 @@ class KindOptions:
       `True` means the directory for temporary files (`TMPDIR`)
     - `resync`: seconds within which handlers are called again for every object; 0: never, `None`: the period
       of the cache
+    - `optional`: a kind that not every server has, such as one of a later Kubernetes version; where it is not
+      served there are no objects of it, and it is watched as soon as it is served
     """
 
     labels: Labels | None = None
@@ -51,6 +53,7 @@ class KindOptions:
     indexes: tuple[Index, ...] = ()
     spill: bool | str | os.PathLike[str] = False
     resync: float | None = None
+    optional: bool = False
 
     def __post_init__(self) -> None:
         if self.resync is not None:

@@ -19,7 +19,6 @@ Required permissions: `get`, `list` and `watch` of namespaces and of the resourc
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
     from kubewright.client.kind_types import AnyKind
 
     from .admission.sources import ObjectInformer, ParamResource
-
-logger = logging.getLogger("kubewright.controlplane")
 
 Object = dict[str, Any]
 
@@ -63,6 +60,8 @@ _RESOURCES = (
 _KINDS: Mapping[tuple[str, str], AnyKind] = {
     (group, plural): f"{plural}.{group}" if group else plural for group, plural in _RESOURCES
 }
+_SINCE_1_36 = frozenset({"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"})
+"""What older clusters do not serve in v1: they have no such policies. All others have to be readable."""
 
 
 class ClusterAdmission:
@@ -138,18 +137,18 @@ class ClusterInformers:
         from kubewright.cache import Cache, KindOptions, SharedEntry
 
         self._cluster = cluster
-        options = KindOptions(form=SharedEntry.of)
-        self._cache = Cache(cluster, kinds=dict.fromkeys(_KINDS.values(), options), resync=0)
+        kinds = {
+            kind: KindOptions(form=SharedEntry.of, optional=plural in _SINCE_1_36)
+            for (_, plural), kind in _KINDS.items()
+        }
+        self._cache = Cache(cluster, kinds=kinds, resync=0)
         self._informers: dict[tuple[str, str], Informer] = {}
 
     async def start(self) -> None:
-        """Watch the resources that the cluster serves; return when they have been listed."""
+        """Watch the resources; return when those that the cluster serves have been listed."""
         await self._cache.start()
         for (group, plural), kind in _KINDS.items():
-            try:
-                self._informers[group, plural] = await self._cache.informer(kind)
-            except NoKindMatch:
-                logger.info("the cluster does not serve this resource", extra={"resource": plural})
+            self._informers[group, plural] = await self._cache.informer(kind)
         await self._cache.wait_for_sync()
 
     async def stop(self) -> None:

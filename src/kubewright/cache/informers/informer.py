@@ -82,12 +82,14 @@ class Informer:
         rng: random.Random | None = None,
         backoff: Callable[[], Backoff] | None = None,
         stream_initial_events: bool = True,
+        optional: bool = False,
     ) -> None:
         """`sources` are by namespace; the key `""` stands for all namespaces. `store` is an empty one.
 
         `form`: how objects are stored, by default as bytes to which `transform` was applied.
         `resync`: period in seconds of handlers that are added without one; 0: they get no resyncs.
         `backoff`: delays between failed requests, by default from 0.8 s to 30 s.
+        `optional`: the informer of a kind that is not served is synced, and empty.
         """
         self.gvk = gvk
         self.metadata_only = metadata_only
@@ -106,6 +108,7 @@ class Informer:
         self._rng = rng
         self._backoff = backoff
         self._stream_initial_events = stream_initial_events
+        self._optional = optional
         self._handlers: tuple[ResourceEventHandler, ...] = ()
         self._joining: tuple[ResourceEventHandler, ...] = ()
         """Handlers that receive the existing objects from the next list."""
@@ -125,6 +128,7 @@ class Informer:
                 rng=self._rng,
                 backoff=self._backoff() if self._backoff is not None else Backoff(rng=self._rng),
                 stream_initial_events=self._stream_initial_events,
+                optional=self._optional,
             )
             for namespace, source in sources.items()
         ]

@@ -290,6 +290,7 @@ class InformerManager:
             store=options.create_store(),
             resync=self._resync if options.resync is None else options.resync,
             rng=self._rng,
+            optional=options.optional,
         )
         for index in options.indexes:
             if index.metadata_only or not metadata_only:

@@ -31,6 +31,7 @@ class NamespaceFeed:
         rng: random.Random | None,
         backoff: Backoff | None,
         stream_initial_events: bool,
+        optional: bool,
     ) -> None:
         self.namespace = namespace
         self.revision = 0
@@ -45,6 +46,7 @@ class NamespaceFeed:
             rng=rng,
             backoff=backoff,
             stream_initial_events=stream_initial_events,
+            optional=optional,
         )
 
     def begin(self) -> None:

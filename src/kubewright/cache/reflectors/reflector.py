@@ -101,7 +101,9 @@ class Reflector:
         rng: random.Random | None = None,
         stream_initial_events: bool = True,
         page_size: int = PAGE_SIZE,
+        optional: bool = False,
     ) -> None:
+        """`optional`: the state of a collection that the server does not serve is empty."""
         self.source = source
         self.handler = handler
         self.resource_version = ""
@@ -124,6 +126,7 @@ class Reflector:
         self._ended_early = False
         """Whether the last watch ended before its time, for example because the server was restarted."""
         self._page_size = page_size
+        self._optional = optional
         self._retry_now = asyncio.Event()
         self._logged_error = ""
         self._expired_at = float("-inf")
@@ -173,7 +176,7 @@ class Reflector:
                 delay = self._backoff.next_delay(now) if recently else 0.0
             except (NotFound, NoKindMatch) as error:
                 self.resource_version = ""
-                self._record_failure(error)
+                self._record_missing(error)
                 delay = self._missing_backoff.next_delay(self._now())
             except (
                 APIError,
@@ -225,6 +228,15 @@ class Reflector:
             logger.warning(
                 "cannot list and watch, retrying", extra={**self._log_fields, "error": text, "hint": hint}
             )
+
+    def _record_missing(self, error: NotFound | NoKindMatch) -> None:
+        if not self._optional:
+            self._record_failure(error)
+            return
+        if not self.synced.is_set():
+            logger.info("the server does not serve this kind", extra=self._log_fields)
+        self.synced.set()
+        self.attempted.set()
 
     def _record_success(self) -> None:
         self.last_error = None
