@@ -11,6 +11,7 @@ from .api import partial as partial
 from .api import resource as resource
 from .api import set_condition as set_condition
 from .client import Client as Client
+from .client import SyncClient as SyncClient
 from .controller import Request as Request
 from .controller import Result as Result
 from .controller import TemporaryError as TemporaryError

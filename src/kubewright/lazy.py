@@ -28,7 +28,8 @@ def attach_stub(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package whose exports are in its `__init__.pyi`.
 
-    `renamed` maps former names to current ones; a former name is returned with a `DeprecationWarning`.
+    `renamed` maps former names to current ones, or to `module.name` of one that is no longer exported; a
+    former name is returned with a `DeprecationWarning`.
     """
 
     def get_attribute(name: str) -> Any:
@@ -36,7 +37,10 @@ def attach_stub(
             from .deprecation import warn_deprecated
 
             warn_deprecated(f"{package}.{name}", f"{package}.{renamed[name]}")
-            return get_attribute(renamed[name])
+            module, _, current = renamed[name].rpartition(".")
+            if module:
+                return getattr(import_module(f"{package}.{module}"), current)
+            return get_attribute(current)
         if name == "__all__":
             return sorted(exports(package))
         # Python and tools probe packages for dunder names; that must not read the stub.

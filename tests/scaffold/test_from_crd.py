@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kubewright.api import decode, encode, is_resource
+from kubewright.api import decode, encode
+from kubewright.api.declaring.declarations import is_resource
 from kubewright.scaffold.source.python_source import quote
 from kubewright.scaffold.types.from_crd import CRDError, generate_types, read_crds, write_types
 from kubewright.schema.structural import Node

@@ -7,7 +7,7 @@
     guestbook = decode(body, Guestbook)
     set_condition(guestbook.status, Condition(type="Ready", status="True", reason="Running"))
 
-Every public name can be imported from this package; its module is loaded at first use.
+Every name for users can be imported from this package; its module is loaded at first use.
 
 - `apps`, `core`, `batch`, ...: types of the built-in kinds, a package for each API group, such as `apps.v1`
 - `apply_order`: the order in which the objects of a set are applied, so that each finds what it depends on
@@ -35,4 +35,40 @@ Every public name can be imported from this package; its module is loaded at fir
 
 from kubewright.lazy import attach_stub
 
-__getattr__, __dir__ = attach_stub(__name__)
+_INTERNAL = {
+    "declaring.declarations": (
+        "Declaration",
+        "DeclarationProvider",
+        "ResourceInfo",
+        "declarations_on",
+        "is_resource",
+        "pluralize",
+        "resource_info",
+        "webhook_path",
+    ),
+    "encoding.codec": ("decoder", "loads"),
+    "finalizers": ("HasMetadata",),
+    "markers": ("class_markers",),
+    "objects": ("copy_value", "set_base"),
+    "selectors.field_selectors": ("FieldTerm",),
+    "selectors.label_selectors": ("check_label_selector", "check_labels", "requirement_of"),
+    "values.names": (
+        "MAX_GENERATED_BASE",
+        "SUFFIX_ALPHABET",
+        "SUFFIX_LENGTH",
+        "check_c_identifier",
+        "check_env_name",
+        "check_http_header_name",
+        "check_path_segment",
+        "check_percent",
+        "check_wildcard_subdomain",
+        "random_suffix",
+    ),
+    "values.raw_object": ("RawObjectMarker",),
+    "values.times": ("format_micro_time",),
+}
+"""Former exports of this package, by module; they are for modules of Kubewright."""
+
+__getattr__, __dir__ = attach_stub(
+    __name__, renamed={name: f"{module}.{name}" for module, names in _INTERNAL.items() for name in names}
+)
