@@ -228,9 +228,7 @@ async def latencies(program: Program, kubeconfig: str) -> tuple[float, ...]:
         for index in range(UPDATES):
             await asyncio.sleep(max(0.0, begun + index / UPDATES_PER_SECOND - time.monotonic()))
             name = f"w-{index * 7 % OBJECTS:06d}"
-            await client.patch(
-                WIDGET, merge_patch({"spec": {"seq": first + index}}), name=name, namespace="load"
-            )
+            await client.patch(WIDGET, name, merge_patch({"spec": {"seq": first + index}}), namespace="load")
             responded[first + index] = time.monotonic()
     await asyncio.sleep(0.5)
     return tuple(program.seen[each] - at for each, at in responded.items() if each in program.seen)

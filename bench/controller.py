@@ -211,7 +211,7 @@ async def latencies(kubeconfig: str) -> list[float]:
             for number in range(UPDATES):
                 await asyncio.sleep(max(0.0, begun + number / UPDATES_PER_SECOND - time.monotonic()))
                 change = merge_patch({"spec": {"seq": number + 1}})
-                await client.patch(WIDGET, change, name=f"w-{number:06d}", namespace=namespace)
+                await client.patch(WIDGET, f"w-{number:06d}", change, namespace=namespace)
                 responded[number + 1] = time.monotonic()
             await asyncio.sleep(0.5)
         finally:

@@ -107,7 +107,7 @@ async def change_objects(client: Client, seconds: float) -> None:
             )
         else:
             change = merge_patch({"metadata": {"labels": {"changed": str(time.time_ns())}}})
-            await client.patch("configmaps", change, name=name, namespace=NAMESPACE)
+            await client.patch("configmaps", name, change, namespace=NAMESPACE)
         await asyncio.sleep(max(0.0, started + (number + 1) / CHANGES_PER_SECOND - time.monotonic()))
 
 

@@ -318,20 +318,18 @@ async def run_steps(demo: Demo) -> None:
 
     await demo.step("the dashboard shows why it was reconciled: the Deployment was deleted", explained)
     change = patches.merge_patch({"spec": {"replicas": 9}})
-    await client.patch(Deployment, change, name="visitors", namespace="default")
+    await client.patch(Deployment, "visitors", change, namespace="default")
     await demo.step("scale the Deployment to 9: it is scaled back to 3", lambda: deployment_has(3))
     await client.patch(
         ConfigMap,
+        "visitors-conf",
         patches.merge_patch({"data": {"type": "Nonsense"}}),
-        name="visitors-conf",
         namespace="default",
     )
     await demo.step("edit the ConfigMap: the change is reverted", lambda: settings_are("Name"))
 
     def edit(spec: dict[str, Any]) -> Awaitable[Any]:
-        return client.patch(
-            Guestbook, patches.merge_patch({"spec": spec}), name="visitors", namespace="default"
-        )
+        return client.patch(Guestbook, "visitors", patches.merge_patch({"spec": spec}), namespace="default")
 
     await demo.rejected("size 11 is rejected by the schema", edit({"size": 11}))
     await demo.rejected("an unknown type is rejected by the schema", edit({"type": "Fax"}))
@@ -376,8 +374,8 @@ async def run_pods(demo: Demo) -> None:
     crash = {"sim.kubewright.dev/exit-code": "1", "sim.kubewright.dev/exit-count": "1"}
     await client.patch(
         Pod,
+        crashed.name,
         patches.merge_patch({"metadata": {"annotations": crash}}),
-        name=crashed.name,
         namespace="default",
     )
 
@@ -400,8 +398,8 @@ async def run_pods(demo: Demo) -> None:
     restart = {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}}
     await client.patch(
         Deployment,
+        "visitors",
         patches.merge_patch({"spec": {"template": {"metadata": restart}}}),
-        name="visitors",
         namespace="default",
     )
 

@@ -70,7 +70,7 @@ def test_former_names_are_deprecated_aliases(package: str, old: str, new: str) -
 
 def test_internals_of_the_api_package_are_imported_from_their_modules() -> None:
     api = import_module("kubewright.api")
-    with pytest.warns(DeprecationWarning, match=r"api\.copy_value is deprecated; use kubewright\.api\.objects"):
+    with pytest.warns(DeprecationWarning, match=r"use kubewright\.api\.objects\.copy_value"):
         copy_value = api.copy_value
     assert copy_value is import_module("kubewright.api.objects").copy_value
     assert "copy_value" not in api.__all__

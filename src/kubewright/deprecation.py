@@ -6,10 +6,11 @@ import warnings
 from collections.abc import Callable
 from functools import wraps
 from inspect import iscoroutinefunction
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Arguments = tuple[Any, ...]
 
 
 def warn_deprecated(old: str, new: str, *, stacklevel: int = 3) -> None:
@@ -20,25 +21,37 @@ def warn_deprecated(old: str, new: str, *, stacklevel: int = 3) -> None:
 def renamed_parameter(old: str, new: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Accept the old name of a keyword parameter, with a warning."""
 
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        def rename(arguments: dict[str, Any]) -> None:
-            if old in arguments:
-                warn_deprecated(f"the parameter {old}", new, stacklevel=4)
-                arguments[new] = arguments.pop(old)
+    def rename(arguments: Arguments, options: dict[str, Any]) -> Arguments:
+        if old in options:
+            warn_deprecated(f"the parameter {old}", new, stacklevel=4)
+            options[new] = options.pop(old)
+        return arguments
+
+    decorator: Any = adapted(rename)
+    keeps_type: Callable[[Callable[P, R]], Callable[P, R]] = decorator
+    return keeps_type
+
+
+def adapted(
+    adapt: Callable[[Arguments, dict[str, Any]], Arguments],
+) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Call a function, plain or async, with the positional arguments that `adapt` returns.
+
+    `adapt` can change the keyword arguments in place.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return function(*adapt(args, kwargs), **kwargs)
 
         @wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            rename(kwargs)
-            return function(*args, **kwargs)
+        async def call_async(*args: Any, **kwargs: Any) -> Any:
+            return await function(*adapt(args, kwargs), **kwargs)
 
-        @wraps(function)
-        async def call_async(*args: P.args, **kwargs: P.kwargs) -> Any:
-            rename(kwargs)
-            return await cast(Any, function)(*args, **kwargs)
-
-        return cast(Callable[P, R], call_async) if iscoroutinefunction(function) else call
+        return call_async if iscoroutinefunction(function) else call
 
     return decorate
 
 
-__all__ = ["renamed_parameter", "warn_deprecated"]
+__all__ = ["adapted", "renamed_parameter", "warn_deprecated"]

@@ -37,9 +37,9 @@ def attach_stub(
             from .deprecation import warn_deprecated
 
             warn_deprecated(f"{package}.{name}", f"{package}.{renamed[name]}")
-            module, _, current = renamed[name].rpartition(".")
-            if module:
-                return getattr(import_module(f"{package}.{module}"), current)
+            home, _, current = renamed[name].rpartition(".")
+            if home:
+                return getattr(import_module(f"{package}.{home}"), current)
             return get_attribute(current)
         if name == "__all__":
             return sorted(exports(package))

@@ -53,7 +53,7 @@ async def test_reads_see_own_writes(cached: CachedClient, namespace: str, gate: 
     made.data = {"name": "changed"}
     await cached.update(made)
     assert (await cached.get(ConfigMap, "a", namespace=namespace)).data == {"name": "changed"}
-    await cached.patch(ConfigMap, merge_patch({"data": {"more": "1"}}), name="a", namespace=namespace)
+    await cached.patch(ConfigMap, "a", merge_patch({"data": {"more": "1"}}), namespace=namespace)
     assert (await cached.get(CONFIG_MAP, "a", namespace=namespace))["data"] == {
         "name": "changed",
         "more": "1",
@@ -127,7 +127,7 @@ async def test_many_deletions_are_seen(cached: CachedClient, namespace: str, gat
     assert [each.metadata.name for each in left] == ["m-3"]
     assert left[0].metadata.deletion_timestamp is not None
     await cached.uncached.patch(
-        ConfigMap, merge_patch({"metadata": {"finalizers": None}}), name="m-3", namespace=namespace
+        ConfigMap, "m-3", merge_patch({"metadata": {"finalizers": None}}), namespace=namespace
     )
     with pytest.raises(NotFound):
         await cached.get(ConfigMap, "m-3", namespace=namespace)

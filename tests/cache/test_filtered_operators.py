@@ -115,7 +115,7 @@ def test_an_object_that_no_longer_matches_is_removed() -> None:
 
 async def _set_label(client: Client, name: str, shard: str) -> None:
     patch = merge_patch({"metadata": {"labels": {"shard": shard}}})
-    await client.patch(Shop, patch, name=name, namespace="default")
+    await client.patch(Shop, name, patch, namespace="default")
 
 
 def test_a_typed_reconciler_of_a_projected_kind() -> None:

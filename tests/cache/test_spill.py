@@ -122,7 +122,7 @@ def test_caches_with_and_without_spill_return_the_same(tmp_path: Path) -> None:
                         existing.discard(name)
                     else:
                         obj = await client.patch(
-                            ConfigMap, merge_patch({"data": data}), name=name, namespace="default"
+                            ConfigMap, name, merge_patch({"data": data}), namespace="default"
                         )
                         revision = int(obj.metadata.resource_version or 0)
                     for informer in informers:

@@ -100,8 +100,8 @@ async def test_deploy_waits_until_the_manager_is_ready(project: ShopProject, cli
     ready |= {"availableReplicas": 1, "readyReplicas": 1}
     await client.patch(
         Deployment,
+        "shop-controller-manager",
         merge_patch({"status": ready}),
-        name="shop-controller-manager",
         namespace="shop-system",
         subresource="status",
     )

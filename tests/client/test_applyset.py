@@ -166,13 +166,13 @@ async def test_fields_of_replaced_owners_are_taken_over(client: Client, lamps: A
 async def test_an_object_that_is_being_deleted_is_created_again(client: Client, lamps: ApplySet) -> None:
     await apply(lamps, namespace(), config_map("one"))
     held = merge_patch({"metadata": {"finalizers": ["example.com/hold"]}})
-    one = await client.patch(ConfigMap, held, name="one", namespace=NAMESPACE)
+    one = await client.patch(ConfigMap, "one", held, namespace=NAMESPACE)
     await client.delete(one)
     applying = asyncio.create_task(apply(lamps, namespace(), config_map("one", size="1")))
     await asyncio.sleep(0.05)
     assert not applying.done()
     released = merge_patch({"metadata": {"finalizers": None}})
-    await client.patch(ConfigMap, released, name="one", namespace=NAMESPACE)
+    await client.patch(ConfigMap, "one", released, namespace=NAMESPACE)
     assert await applying == ["namespace/set-system unchanged", "configmap/one created"]
     assert (await client.get(ConfigMap, "one", namespace=NAMESPACE)).metadata.uid != one.metadata.uid
 
@@ -216,7 +216,7 @@ async def test_waiting_reports_progress_and_failures(client: Client, lamps: Appl
     while len(states) < 2:
         await asyncio.sleep(0)
     await client.patch(
-        Deployment, merge_patch({"status": done}), name="web", namespace=NAMESPACE, subresource="status"
+        Deployment, "web", merge_patch({"status": done}), namespace=NAMESPACE, subresource="status"
     )
     await waiting
     assert states[-1] == "deployment.apps/web: Current"

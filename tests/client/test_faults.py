@@ -137,7 +137,7 @@ async def test_retry_after_attempts_are_limited() -> None:
     server = Scripted(reply(status(429, "TooManyRequests"), 429, Retry_After="1"))
     async with server.running(retries=RetryPolicy(retry_after_attempts=3)) as client:
         with pytest.raises(TooManyRequests):
-            await client.patch(ConfigMap, merge_patch({}), name="a")
+            await client.patch(ConfigMap, "a", merge_patch({}))
     assert len(server.requests) == 4
 
 
@@ -153,7 +153,7 @@ async def test_writes_are_not_retried_without_retry_after() -> None:
     server = Scripted(cut(b"HTTP/1.1 200 OK\r\nContent-Le"), reply(OBJECT))
     async with server.running() as client:
         with pytest.raises(ConnectionFailed, match="closed by the server"):
-            await client.patch(ConfigMap, merge_patch({}), name="a")
+            await client.patch(ConfigMap, "a", merge_patch({}))
     assert len(server.requests) == 1
 
 

@@ -68,9 +68,7 @@ async def test_all_verbs_of_the_client(client: Client, namespace: str, boxes: No
     assert {each.name for each in await client.list(BOXES, namespace=namespace)} == {"a", "b"}
     partial = await client.get(metadata_of(BOXES), "a", namespace=namespace)
     assert (partial.kind, partial.metadata.labels) == ("Box", {"app": "box"})
-    patched = await client.patch(
-        BOXES, patches.merge_patch({"spec": {"size": 3}}), name="a", namespace=namespace
-    )
+    patched = await client.patch(BOXES, "a", patches.merge_patch({"spec": {"size": 3}}), namespace=namespace)
     assert patched.raw["spec"] == {"size": 3}
     async with client.watch(BOXES, namespace=namespace, name="a") as events:
         async for event in events:
@@ -176,7 +174,7 @@ def test_the_blocking_client() -> None:
     assert client.get_or_none(MAPS, "b") is None
     assert [each.name for each in client.list(MAPS, labels="app=map")] == ["a"]
     assert [each.name for each in client.iterate(MAPS, labels="app=map")] == ["a"]
-    client.patch(MAPS, patches.merge_patch({"data": {"x": "y"}}), name="a")
+    client.patch(MAPS, "a", patches.merge_patch({"data": {"x": "y"}}))
     with client.watch(MAPS, name="a") as events:
         assert next(iter(events)).object.raw["data"] == {"x": "y"}
     assert client.wait(MAPS, "a", until=exists, timeout=60).name == "a"

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,10 +15,12 @@ from kubewright.api import CustomResource, NotFound, ObjectMeta, Spec, Status, r
 from kubewright.apiserver import APIServer
 from kubewright.apiserver.in_process import InProcessTransport
 from kubewright.apiserver.resources.typed import resource_of
-from kubewright.client import Client, SyncClient
+from kubewright.client import Client, SyncClient, merge_patch
 from kubewright.client.arguments import ConnectOptions
 from kubewright.client.sync.event_loop_thread import EventLoopThread
 from kubewright.storage import MemoryStorage
+
+ROOT = Path(__file__).parents[2]
 
 
 class NoteSpec(Spec):
@@ -109,3 +115,18 @@ def test_names_of_before_field_manager_are_accepted_with_a_warning(client: SyncC
         derived = client.with_field_owner("shop")
     assert derived.async_client.options.field_manager == "shop"
     assert [each.manager for each in made.metadata.managed_fields or ()] == ["shop"]
+
+
+def test_the_former_order_of_patch_is_accepted_with_a_warning(client: SyncClient) -> None:
+    client.create(note("a"))
+    former: Any = client.patch
+    with pytest.warns(DeprecationWarning, match=r"use patch\(kind, name, patch\)") as caught:
+        assert former(Note, merge_patch({"spec": {"text": "2"}}), name="a").spec.text == "2"
+    assert caught[0].filename == __file__
+    assert client.patch("notes", "a", merge_patch({"spec": {"text": "3"}}))["spec"] == {"text": "3"}
+
+
+def test_the_blocking_clients_are_up_to_date() -> None:
+    tool = [sys.executable, str(ROOT / "tools" / "generate_sync_client.py"), "--check"]
+    result = subprocess.run(tool, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 import pytest
 
 from kubewright.api import (
@@ -19,7 +22,9 @@ from kubewright.api.apps.v1 import Deployment, DeploymentSpec
 from kubewright.api.authentication.v1 import TokenRequest, TokenRequestSpec
 from kubewright.api.core.v1 import ConfigMap, Container, Namespace, PodSpec, PodTemplateSpec, ServiceAccount
 from kubewright.api.meta import LabelSelector
+from kubewright.cache import Cache, CachedClient
 from kubewright.client import (
+    ALL_NAMESPACES,
     Client,
     NoKindMatch,
     UnsentChangesError,
@@ -169,13 +174,13 @@ async def test_lists_paged_and_complete(client: Client, namespace: str) -> None:
 
 async def test_patch_must_be_a_patch_object(client: Client, namespace: str) -> None:
     with pytest.raises(TypeError, match=r"merge_patch\(\{...\}\), strategic.*, not dict"):
-        await client.patch(ConfigMap, {"data": {}}, name="a", namespace=namespace)  # type: ignore[call-overload]
+        await client.patch(ConfigMap, "a", {"data": {}}, namespace=namespace)  # type: ignore[call-overload]
 
 
 async def test_patch_types(client: Client, namespace: str) -> None:
     await client.create(deployment("web", namespace))
     merged = await client.patch(
-        Deployment, merge_patch({"spec": {"replicas": 2}}), name="web", namespace=namespace
+        Deployment, "web", merge_patch({"spec": {"replicas": 2}}), namespace=namespace
     )
     assert merged.spec is not None
     assert merged.spec.replicas == 2
@@ -287,6 +292,43 @@ async def test_in_namespace_rejects_other_namespaces(client: Client, namespace: 
     assert await inside.get(Namespace, namespace)
     with pytest.raises(ValueError, match="restricted to namespace"):
         await inside.get(ConfigMap, "a", namespace="default")
+
+
+async def test_no_namespace_means_that_of_the_client_for_one_object_and_for_lists(
+    client: Client, namespace: str
+) -> None:
+    await client.create(Namespace(metadata=ObjectMeta(name=f"{namespace}-2")))
+    await client.create(config_map("where", namespace, x="1"))
+    await client.create(config_map("where", f"{namespace}-2", x="2"))
+    for mine in (client.with_default_namespace(namespace), client.in_namespace(namespace)):
+        found = [await mine.get(ConfigMap, "where"), *await mine.list(ConfigMap, labels="app=where")]
+        async with mine.watch(ConfigMap, labels="app=where") as watch:
+            found.append((await anext(watch)).object)
+        assert [each.namespace for each in found] == [namespace] * 3
+    mine = client.with_default_namespace(namespace)
+    everywhere = await mine.list(ConfigMap, namespace=ALL_NAMESPACES, labels="app=where")
+    assert {each.namespace for each in everywhere} == {namespace, f"{namespace}-2"}
+    assert len(everywhere) == len(await client.list(ConfigMap, labels="app=where"))
+    async with Cache(mine, allow=(ConfigMap,)) as cache:
+        assert [each.namespace for each in await cache.list(ConfigMap, labels="app=where")] == [namespace]
+        assert len(await cache.list(ConfigMap, namespace=ALL_NAMESPACES, labels="app=where")) == 2
+        cached = CachedClient.from_client(mine, cache)
+        assert [each.namespace for each in await cached.list(ConfigMap, labels="app=where")] == [namespace]
+
+
+async def test_the_former_order_of_patch_is_accepted_with_a_warning(client: Client, namespace: str) -> None:
+    await client.create(config_map("a", namespace, x="1"))
+    change = merge_patch({"data": {"x": "2"}})
+    former: Any = client.patch
+    with pytest.warns(DeprecationWarning, match=r"use patch\(kind, name, patch\)") as caught:
+        patched = await former(ConfigMap, change, name="a", namespace=namespace)
+    assert patched.data == {"x": "2"}
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings(action="error"):
+        await client.patch(ConfigMap, "a", change, namespace=namespace)
+        await client.patch(ConfigMap, name="a", patch=change, namespace=namespace)
+        await client.patch(patched, change)
+        await client.patch(patched, patch=change)
 
 
 async def test_create_or_update(client: Client, namespace: str) -> None:

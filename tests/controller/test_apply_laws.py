@@ -280,7 +280,7 @@ def test_apply_is_idempotent_and_reverts_drift(
         assert await bench.read(kind, name) == first
         # Fields that are not applied.
         note = {"metadata": {"annotations": {"note": "1"}}}
-        await bench.client.patch(kind, merge_patch(note), name=name, namespace="default")
+        await bench.client.patch(kind, name, merge_patch(note), namespace="default")
         # Drift in one that is.
         every = [each for each in paths(wanted) if len(each) > 1]
         path = every[choice % len(every)]
@@ -288,7 +288,7 @@ def test_apply_is_idempotent_and_reverts_drift(
         for step in path:
             current = current[step]
         drift = at(path, None if removes else other_value(current))
-        await bench.client.patch(kind, merge_patch(drift), name=name, namespace="default")
+        await bench.client.patch(kind, name, merge_patch(drift), namespace="default")
         await state.ensure(owner, [obj])
         after = await bench.read(kind, name)
         assert restores(wanted, after), (drift, wanted, after)

@@ -78,7 +78,7 @@ async def test_drift_from_a_value_that_equals_the_default_is_reverted(bench, sho
     wanted = [bench.Shop(metadata=ObjectMeta(name="branch"), spec=bench.ShopSpec(size=1))]
     await state.ensure(shop, wanted)
     drift = merge_patch({"spec": {"size": 7, "address": "elsewhere"}})
-    await bench.client.patch(bench.Shop, drift, name="branch", namespace="default")
+    await bench.client.patch(bench.Shop, "branch", drift, namespace="default")
     changes = await state.ensure(shop, wanted)
     assert changes.applied == ["Shop default/branch"]
     branch = await bench.client.uncached.get(bench.Shop, "branch", namespace="default")

@@ -69,7 +69,7 @@ async def create_toy(client: Client, size: int = 1) -> None:
 
 async def resize(client: Client, size: int) -> None:
     change = patches.merge_patch({"spec": {"size": size}})
-    await client.patch(Toy, change, name="a", namespace="default")
+    await client.patch(Toy, "a", change, namespace="default")
 
 
 @asynccontextmanager

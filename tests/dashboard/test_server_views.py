@@ -190,7 +190,7 @@ async def test_history_has_versions_managers_and_no_secret_values(
     path = "/api/history?version=v1&kind=Secret&namespace=default&name=a"
     assert [each["type"] for each in (await browser.get(path))["versions"]] == ["ADDED"]
     change = patches.merge_patch({"metadata": {"labels": {"a": "b"}}})
-    await client.with_field_manager("tester").patch("secrets", change, name="a", namespace="default")
+    await client.with_field_manager("tester").patch("secrets", "a", change, namespace="default")
     await client.delete("secrets", "a", namespace="default")
 
     async def versions() -> Any:

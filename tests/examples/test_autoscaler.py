@@ -73,7 +73,7 @@ async def test_mode_off(world):
         assert found.target == {"cpu": Quantity("230m"), "memory": Quantity("115Mi")}
         assert requests_of(await world.client.get(Deployment, "web")) == {}
         await world.client.patch(
-            VerticalAutoscaler, merge_patch({"spec": {"updatePolicy": {"updateMode": "Auto"}}}), name="web"
+            VerticalAutoscaler, "web", merge_patch({"spec": {"updatePolicy": {"updateMode": "Auto"}}})
         )
         await world.wait_for(Deployment, "web", lambda found: requests_of(found) != {})
 

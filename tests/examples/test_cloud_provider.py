@@ -64,7 +64,7 @@ async def create_node(client: Client, name: str, number: int) -> None:
 
 async def set_ready(client: Client, name: str, status: str) -> None:
     change = {"status": {"conditions": [{"type": "Ready", "status": status}]}}
-    await client.patch(Node, strategic_merge_patch(change), name=name, subresource="status")
+    await client.patch(Node, name, strategic_merge_patch(change), subresource="status")
 
 
 def has_address(service: Service | None) -> bool:

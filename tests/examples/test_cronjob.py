@@ -219,7 +219,7 @@ async def test_suspended_cron_job_starts_no_jobs(world):
         await first_run(world, other)
         assert world.now() > before
         assert [name for name in await jobs_of(world) if name.startswith("hello-")] == []
-        await world.client.patch(v1.CronJob, merge_patch({"spec": {"suspend": False}}), name="hello")
+        await world.client.patch(v1.CronJob, "hello", merge_patch({"spec": {"suspend": False}}))
         await world.wait_for(v1.CronJob, "hello", says("Progressing", "True", "JobsActive"))
 
 
@@ -256,7 +256,7 @@ async def test_invalid_schedule_is_reported_and_not_retried(world):
         await world.client.create(cron_job(world, schedule="every now and then"))
         seen = await world.wait_for(v1.CronJob, "hello", says("Degraded", "True", "InvalidSchedule"))
         assert "five fields" in get_condition(seen.status, "Degraded").message
-        await world.client.patch(v1.CronJob, merge_patch({"spec": {"schedule": "* * * * *"}}), name="hello")
+        await world.client.patch(v1.CronJob, "hello", merge_patch({"spec": {"schedule": "* * * * *"}}))
         await world.wait_for(v1.CronJob, "hello", says("Progressing", "True", "JobsActive"))
 
 
@@ -376,6 +376,6 @@ async def test_webhooks_default_and_validate(world):
         assert name == "metadata.name"
         assert schedule in ("spec.schedule", "spec.schedule.minute")
         with pytest.raises(Invalid, match=r"spec\.schedule"):
-            await world.client.patch(v1.CronJob, merge_patch({"spec": {"schedule": "no"}}), name="kept")
+            await world.client.patch(v1.CronJob, "kept", merge_patch({"spec": {"schedule": "no"}}))
         await world.client.create(cron_job(world, "n" * 52))
         await world.client.delete(v1.CronJob, "kept")

@@ -102,11 +102,11 @@ async def test_both_versions_are_served(world):
         )
         new = await world.client.get(v2.CronJob, "one")
         assert new.spec.schedule == v2.CronSchedule(minute="0")
-        await world.client.patch(v2.CronJob, merge_patch({"metadata": {"labels": {"x": "y"}}}), name="one")
+        await world.client.patch(v2.CronJob, "one", merge_patch({"metadata": {"labels": {"x": "y"}}}))
         old = await world.client.get(v1.CronJob, "one")
         assert (old.spec.schedule, old.metadata.labels) == ("@hourly", {"x": "y"})
         assert V1_SPELLING not in (old.metadata.annotations or {})
-        await world.client.patch(v2.CronJob, merge_patch({"spec": {"schedule": {"minute": "5"}}}), name="one")
+        await world.client.patch(v2.CronJob, "one", merge_patch({"spec": {"schedule": {"minute": "5"}}}))
         assert (await world.client.get(v1.CronJob, "one")).spec.schedule == "5 * * * *"
 
 

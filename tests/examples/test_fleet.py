@@ -60,7 +60,7 @@ async def test_workspaces_of_two_clusters(world):
 
         # A changed policy changes the quotas of all clusters.
         change = merge_patch({"spec": {"hard": {"pods": "9"}}})
-        await world.client.patch(QuotaPolicy, change, name="small")
+        await world.client.patch(QuotaPolicy, "small", change)
         for server in (east, west):
             nine = field_is(".spec.hard.pods", "9")
             await server.client().wait(ResourceQuota, "workspace", namespace="team-a", until=nine, timeout=60)

@@ -30,12 +30,12 @@ async def test_replicas_are_restored_and_updated(world):
     async with world.running(operator):
         await world.client.create(foo(world))
         await world.wait_for(Deployment, "web", exists)
-        await world.client.patch(Deployment, merge_patch({"spec": {"replicas": 7}}), name="web")
+        await world.client.patch(Deployment, "web", merge_patch({"spec": {"replicas": 7}}))
         await world.wait_for(Deployment, "web", field_is(".spec.replicas", 2))
-        await world.client.patch(Foo, merge_patch({"spec": {"replicas": 5}}), name="foo")
+        await world.client.patch(Foo, "foo", merge_patch({"spec": {"replicas": 5}}))
         await world.wait_for(Deployment, "web", field_is(".spec.replicas", 5))
         status = {"status": {"replicas": 3, "readyReplicas": 3, "availableReplicas": 3}}
-        await world.client.patch(Deployment, merge_patch(status), name="web", subresource="status")
+        await world.client.patch(Deployment, "web", merge_patch(status), subresource="status")
         await world.wait_for(Foo, "foo", field_is(".status.availableReplicas", 3))
 
 

@@ -25,11 +25,9 @@ async def test_children_match_the_spec(world):
         assert (await world.client.get(ConfigMap, "conf")).data == {"type": "Name"}
         await world.client.delete(ConfigMap, "conf")
         await world.wait_for(ConfigMap, "conf", exists)
-        await world.client.patch(Deployment, merge_patch({"spec": {"replicas": 9}}), name="visitors")
+        await world.client.patch(Deployment, "visitors", merge_patch({"spec": {"replicas": 9}}))
         await world.wait_for(Deployment, "visitors", field_is(".spec.replicas", 3))
-        await world.client.patch(
-            Guestbook, merge_patch({"spec": {"size": 5, "type": "Phone"}}), name="visitors"
-        )
+        await world.client.patch(Guestbook, "visitors", merge_patch({"spec": {"size": 5, "type": "Phone"}}))
         await world.wait_for(Deployment, "visitors", field_is(".spec.replicas", 5))
         await world.wait_for(ConfigMap, "conf", field_is(".data.type", "Phone"))
 
@@ -47,6 +45,4 @@ async def test_schema_and_webhook_reject_invalid_objects(world):
                 await world.client.create(bad)
         await world.client.create(guestbook(world, size=10, settings="c" * 15))
         with pytest.raises(Invalid, match="field is immutable"):
-            await world.client.patch(
-                Guestbook, merge_patch({"spec": {"configMapName": "other"}}), name="visitors"
-            )
+            await world.client.patch(Guestbook, "visitors", merge_patch({"spec": {"configMapName": "other"}}))

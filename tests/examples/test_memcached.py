@@ -24,12 +24,12 @@ async def test_pods_are_restricted_and_status_is_set(world, monkeypatch):
         assert (container.image, container.ports[0].container_port) == ("localhost:5000/memcached", 11211)
         assert container.security_context.allow_privilege_escalation is False
         assert found.spec.template.metadata.labels["app.kubernetes.io/version"] == "latest"
-        await world.client.patch(Deployment, merge_patch({"spec": {"replicas": 4}}), name="cache")
+        await world.client.patch(Deployment, "cache", merge_patch({"spec": {"replicas": 4}}))
         await world.wait_for(Deployment, "cache", field_is(".spec.replicas", 1))
-        await world.client.patch(Memcached, merge_patch({"spec": {"size": 3}}), name="cache")
+        await world.client.patch(Memcached, "cache", merge_patch({"spec": {"size": 3}}))
         await world.wait_for(Deployment, "cache", field_is(".spec.replicas", 3))
         with pytest.raises(Invalid, match="size"):
-            await world.client.patch(Memcached, merge_patch({"spec": {"size": -1}}), name="cache")
+            await world.client.patch(Memcached, "cache", merge_patch({"spec": {"size": -1}}))
 
 
 async def test_finalizer_runs_before_deletion(world):
@@ -55,7 +55,7 @@ async def test_finalizer_is_not_added_to_a_deleting_object(world):
             Memcached, "cache", lambda found: found.metadata.finalizers == ["example.com/other"]
         )
         assert condition("Degraded")(seen)
-        await world.client.patch(Memcached, merge_patch({"metadata": {"finalizers": None}}), name="cache")
+        await world.client.patch(Memcached, "cache", merge_patch({"metadata": {"finalizers": None}}))
         await world.wait_for(Memcached, "cache", is_deleted)
 
 

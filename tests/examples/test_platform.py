@@ -54,7 +54,7 @@ async def test_sample(operator):
         assert (await client.get(Deployment, "shop")).spec.replicas == 2
 
         before = await client.get(Deployment, "shop")
-        await client.patch(WebApp, merge_patch({"spec": {"settings": {"GREETING": "hi"}}}), name="shop")
+        await client.patch(WebApp, "shop", merge_patch({"spec": {"settings": {"GREETING": "hi"}}}))
         await wait(client, field_is(".data.GREETING", "hi"), ConfigMap, "shop-config")
         changed = await wait(
             client, lambda each: each.metadata.generation > before.metadata.generation, Deployment
@@ -63,7 +63,7 @@ async def test_sample(operator):
         assert annotations != before.spec.template.metadata.annotations
         await wait(client, condition("Ready"))
 
-        await client.patch(WebApp, merge_patch({"spec": {"maxReplicas": None, "replicas": 3}}), name="shop")
+        await client.patch(WebApp, "shop", merge_patch({"spec": {"maxReplicas": None, "replicas": 3}}))
         await wait(client, is_deleted, HorizontalPodAutoscaler)
         await wait(client, field_is(".spec.replicas", 3), Deployment)
         await client.delete(WebApp, "shop")
@@ -78,7 +78,7 @@ async def test_the_password_is_kept():
         await wait(client, condition("Ready"))
         before = await client.get(Secret, "shop-credentials")
         assert len(before.data["PASSWORD"]) == 24
-        await client.patch(WebApp, merge_patch({"spec": {"image": "nginx:1.28"}}), name="shop")
+        await client.patch(WebApp, "shop", merge_patch({"spec": {"image": "nginx:1.28"}}))
         await wait(client, field_is(".spec.template.spec.containers[0].image", "nginx:1.28"), Deployment)
         after = await client.get(Secret, "shop-credentials")
         assert after.metadata.resource_version == before.metadata.resource_version

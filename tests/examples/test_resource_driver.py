@@ -17,7 +17,7 @@ async def test_devices_are_published_and_claimed():
         client = server.client()
 
         async def label(node, count):
-            await client.patch(Node, merge_patch({"metadata": {"labels": {COUNT: count}}}), name=node)
+            await client.patch(Node, node, merge_patch({"metadata": {"labels": {COUNT: count}}}))
 
         async def wait(kind, name, until):
             return await client.wait(kind, name, until=until, timeout=60)

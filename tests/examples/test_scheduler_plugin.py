@@ -42,7 +42,7 @@ async def create_node(client: Client, name: str, price: int, *, pods: int = 10) 
         }
     )
     # New nodes have the taint not-ready, which the node lifecycle controller removes.
-    await client.patch(Node, merge_patch({"spec": {"taints": None}}), name=name)
+    await client.patch(Node, name, merge_patch({"spec": {"taints": None}}))
 
 
 def pod(name: str, scheduler: str = "cheapest", limit: int | None = None) -> dict[str, Any]:
@@ -87,7 +87,7 @@ async def test_pod_waits_for_an_acceptable_price() -> None:
         assert found.status is not None
         (scheduled,) = found.status.conditions or ()
         assert (scheduled.message or "").startswith("0/1 nodes are available: 1 node(s) were too expensive.")
-        await client.patch(Node, merge_patch({"metadata": {"labels": {PRICE: "20"}}}), name="dear")
+        await client.patch(Node, "dear", merge_patch({"metadata": {"labels": {PRICE: "20"}}}))
         assert await node_of(client, "thrifty") == "dear"
 
 

@@ -20,12 +20,12 @@ async def test_sample(world):
         assert deployment.spec.template.spec.volumes[0].config_map.name == "hello-pages"
         await world.wait_for(StaticSite, "hello", condition("Progressing"))
         change = {"pages": None, "replicas": 3, "service": {"enabled": False}}
-        await world.client.patch(StaticSite, merge_patch({"spec": change}), name="hello")
+        await world.client.patch(StaticSite, "hello", merge_patch({"spec": change}))
         await world.wait_for(Service, "hello", is_deleted)
         await world.wait_for(ConfigMap, "hello-pages", is_deleted)
         changed = await world.wait_for(Deployment, "hello", field_is(".spec.replicas", 3))
         assert not changed.spec.template.spec.volumes
-        await world.client.patch(Deployment, merge_patch({"spec": {"replicas": 1}}), name="hello")
+        await world.client.patch(Deployment, "hello", merge_patch({"spec": {"replicas": 1}}))
         await world.wait_for(Deployment, "hello", field_is(".spec.replicas", 3))
         await world.client.delete(StaticSite, "hello")
         await world.wait_for(StaticSite, "hello", is_deleted)

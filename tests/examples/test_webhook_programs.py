@@ -200,7 +200,7 @@ async def test_scheduler_extender(tmp_path: Path) -> None:
                 await client.create(
                     {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
                 )
-                await client.patch(Node, merge_patch({"spec": {"taints": None}}), name=name)
+                await client.patch(Node, name, merge_patch({"spec": {"taints": None}}))
 
             async def scheduled(name: str, product: str = "") -> str | None:
                 await client.create(pod(name, product))

@@ -86,7 +86,7 @@ def test_owner_graph_and_history() -> None:
         await snapshot()
         await client.create(child("one", owner, data={"a": "1"}))
         await snapshot()
-        await client.patch(ConfigMap, merge_patch({"data": {"a": "2"}}), name="one")
+        await client.patch(ConfigMap, "one", merge_patch({"data": {"a": "2"}}))
         await snapshot()
         await client.delete(ConfigMap, "one")
         await snapshot()
@@ -181,7 +181,7 @@ def test_finalizers_and_observed_generation() -> None:
         )
         await snapshot()
         await client.patch(
-            Deployment, merge_patch({"status": {"observedGeneration": 7}}), name="web", subresource="status"
+            Deployment, "web", merge_patch({"status": {"observedGeneration": 7}}), subresource="status"
         )
         await client.delete(ConfigMap, "a")
         await snapshot()

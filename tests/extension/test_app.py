@@ -63,7 +63,7 @@ async def test_conversion_defaults_and_validation(client: Client, running_app: R
     with pytest.raises(Invalid, match=r"spec.celsius: Invalid value: 600: must be at most 500"):
         await client.create(oven("hell", temperature="600C"))
     with pytest.raises(Invalid, match="an oven cools down slowly"):
-        await client.patch(OvenV1, merge_patch({"spec": {"temperature": "20C"}}), name="big")
+        await client.patch(OvenV1, "big", merge_patch({"spec": {"temperature": "20C"}}))
     found = await client.list(OvenV1, namespace="default", fields={"spec.temperature": "260C"})
     assert [each.name for each in found] == ["small"]
     assert (await client.rest.transport.send("GET", f"/apis/{GROUP}/v2")).status == 404
@@ -83,7 +83,7 @@ async def test_admission_reads_own_objects_and_those_of_the_cluster(
     with pytest.raises(Forbidden, match="the kitchen is closed"):
         await client.create(oven("late"))
     await client.delete(hours)
-    await client.patch(OvenV1, merge_patch({"status": {"hot": True}}), name="big", subresource="status")
+    await client.patch(OvenV1, "big", merge_patch({"status": {"hot": True}}), subresource="status")
     with pytest.raises(Forbidden, match="the oven is hot"):
         await client.delete(made)
     with pytest.raises(NotFound, match='namespaces "nowhere" not found'):

@@ -67,7 +67,7 @@ async def test_lists_of_another_version(limit: int, monkeypatch: pytest.MonkeyPa
             await client.create(entry(f"e{number}", f"text {number}"))
         expected = {f"e{number}": ["text", str(number)] for number in range(5)}
         assert await words(client) == expected
-        await client.patch(Entry, merge_patch({"spec": {"text": "new"}}), name="e1", namespace="default")
+        await client.patch(Entry, "e1", merge_patch({"spec": {"text": "new"}}), namespace="default")
         await client.delete(Entry, "e2", namespace="default")
         await client.create(entry("e9", "last"))
         expected = {**expected, "e1": ["new"], "e9": ["last"]}
@@ -91,6 +91,6 @@ async def test_unchanged_objects_are_not_converted_again() -> None:
         OldEntry.converted.clear()
         await client.list(OldEntry)
         assert OldEntry.converted == []
-        await client.patch(Entry, merge_patch({"spec": {"text": "new"}}), name="e1", namespace="default")
+        await client.patch(Entry, "e1", merge_patch({"spec": {"text": "new"}}), namespace="default")
         await client.list(OldEntry)
         assert OldEntry.converted == ["e1"]

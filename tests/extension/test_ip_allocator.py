@@ -73,7 +73,7 @@ async def test_rules(cluster: TestServer) -> None:
         await client.create(claim("tried"), dry_run=True)
         assert len(await client.list(AllocatedAddress)) == 1
         with pytest.raises(Invalid, match="field is immutable"):
-            await client.patch(IPClaim, merge_patch({"spec": {"address": "fd00::8"}}), name="first")
+            await client.patch(IPClaim, "first", merge_patch({"spec": {"address": "fd00::8"}}))
         with pytest.raises(Forbidden, match="the pool is used by the claim default/first"):
             await client.delete(IPPool, "office")
         with pytest.raises(Forbidden, match="addresses are allocated with claims"):

@@ -104,7 +104,7 @@ async def test_writes_reach_the_backend(client: Client, running_app: RunningApp)
     await running_app(library(table))
     made = await client.create(book("a", "Emma"))
     assert table.rows == {("default", "a"): "Emma"}
-    await client.patch(Book, merge_patch({"spec": {"title": "Persuasion"}}), name="a")
+    await client.patch(Book, "a", merge_patch({"spec": {"title": "Persuasion"}}))
     assert table.rows["default", "a"] == "Persuasion"
     made.spec.title = "Lost"
     with pytest.raises(Conflict, match="the object has been modified"):
@@ -130,7 +130,7 @@ async def test_server_side_apply(client: Client, running_app: RunningApp) -> Non
     assert read.metadata.resource_version == changed.metadata.resource_version
     same = await client.apply(book("a", "Persuasion"), field_manager="bob", force=True)
     assert same.metadata.resource_version == read.metadata.resource_version
-    await client.patch(Book, merge_patch({"spec": {"pages": 7}}), name="a", field_manager="eve")
+    await client.patch(Book, "a", merge_patch({"spec": {"pages": 7}}), field_manager="eve")
     managers = (await client.get(Book, "a")).metadata.managed_fields or []
     assert {each.manager for each in managers} >= {"bob", "eve"}
     tried = await client.apply(book("b", "Lost"), field_manager="ada", dry_run=True)

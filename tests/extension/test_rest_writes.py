@@ -87,7 +87,7 @@ async def test_writes_through_an_api_server(cluster: TestServer) -> None:
         watching.cancel()
         assert watched == sorted(watched)
         await client.delete(Queue, "a")
-        await client.patch(Queue, merge_patch({"metadata": {"finalizers": None}}), name="a")
+        await client.patch(Queue, "a", merge_patch({"metadata": {"finalizers": None}}))
         assert list(await rest.list(namespace="")) == []
 
 
@@ -129,7 +129,7 @@ async def test_a_finalizer_delays_the_deletion(serve: Serve) -> None:
     marked = await client.get(Queue, "a")
     assert marked.metadata.deletion_timestamp is not None
     assert (await rest.get("a", namespace="default")).metadata.finalizers == ["example.com/a"]
-    await client.patch(Queue, merge_patch({"metadata": {"finalizers": None}}), name="a")
+    await client.patch(Queue, "a", merge_patch({"metadata": {"finalizers": None}}))
     with pytest.raises(NotFound):
         await client.get(Queue, "a")
     with pytest.raises(NotFound):
@@ -158,7 +158,7 @@ async def test_metadata_of_the_server(serve: Serve) -> None:
         made = await client.create(queue("a", title="x"))
         assert made.metadata.generation == 1
         assert (await client.get(Queue, "a")).metadata.uid == made.metadata.uid
-        patched = await client.patch(Queue, merge_patch({"spec": {"title": "y"}}), name="a")
+        patched = await client.patch(Queue, "a", merge_patch({"spec": {"title": "y"}}))
         assert (patched.metadata.generation, patched.metadata.uid) == (2, made.metadata.uid)
         await client.delete(Queue, "a")
         again = await client.create(queue("a", title="x"))
@@ -221,12 +221,12 @@ async def test_what_a_system_does_not_store_is_rejected(serve: Serve) -> None:
     with pytest.raises(Invalid, match=r"metadata\.finalizers: Forbidden"):
         await client.delete(Queue, "a", propagation="Foreground")
     with pytest.raises(Invalid, match=r"metadata\.labels: Forbidden"):
-        await client.patch(Queue, merge_patch({"metadata": {"labels": {"a": "b"}}}), name="a")
+        await client.patch(Queue, "a", merge_patch({"metadata": {"labels": {"a": "b"}}}))
     patch = merge_patch({"spec": {"workers": 7}})
-    assert (await client.patch(Queue, patch, name="a")).spec.workers == 1  # as it is stored
+    assert (await client.patch(Queue, "a", patch)).spec.workers == 1  # as it is stored
     # What kubectl adds is stored with the copy.
     applied = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
-    await client.patch(Queue, merge_patch({"metadata": {"annotations": applied}}), name="a")
+    await client.patch(Queue, "a", merge_patch({"metadata": {"annotations": applied}}))
     assert (await client.get(Queue, "a")).metadata.annotations == applied
 
 
@@ -268,7 +268,7 @@ async def test_a_late_list_does_not_return_to_an_older_state(serve: Serve) -> No
             listing = asyncio.create_task(list_titles(client))
             await rest.held.wait()
             if change == "update":
-                await client.patch(Queue, merge_patch({"spec": {"title": "new"}}), name="a")
+                await client.patch(Queue, "a", merge_patch({"spec": {"title": "new"}}))
             else:
                 await client.delete(Queue, "a")
             rest.released.set()
@@ -436,7 +436,7 @@ async def test_a_failed_or_cancelled_write_is_read_again(serve: Serve) -> None:
     async with asyncio.timeout(60), client.watch(Queue, namespace="default") as watch:
         await anext(watch)
         with pytest.raises(APIError):
-            await client.patch(Queue, merge_patch({"spec": {"title": "new"}}), name="a")
+            await client.patch(Queue, "a", merge_patch({"spec": {"title": "new"}}))
         assert (await anext(watch)).object.spec.title == "new"
 
 
@@ -521,7 +521,7 @@ async def test_resource_versions_are_not_reused_after_a_restart(serve: Serve) ->
     rest = SqlQueues()
     client = await serve(jobs(rest))
     old = await client.create(queue("a", title="old"))
-    await client.patch(Queue, merge_patch({"spec": {"title": "new"}}), name="a")
+    await client.patch(Queue, "a", merge_patch({"spec": {"title": "new"}}))
     client = await serve(jobs(rest))
     read = await client.get(Queue, "a")
     assert read.metadata.uid == old.metadata.uid

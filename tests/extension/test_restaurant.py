@@ -64,7 +64,7 @@ async def test_versions_defaults_validation_and_admission(cluster: TestServer) -
             await client.create(old_pizza("pineapple", "tomato", "fruit"))
         with pytest.raises(Forbidden, match="unknown topping: fruit"):
             patch = merge_patch({"spec": {"toppings": [{"name": "fruit"}]}})
-            await client.patch(Pizza, patch, name="double", namespace="default")
+            await client.patch(Pizza, "double", patch, namespace="default")
         wrong = pizza("wrong", PizzaTopping(name="tomato", quantity=-1), PizzaTopping(name="tomato"))
         with pytest.raises(Invalid) as error:
             await client.create(wrong)

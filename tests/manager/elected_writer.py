@@ -54,7 +54,7 @@ async def main(kubeconfig: str, identity: str, later: str) -> None:
                     if stop.is_set():
                         return
                     change = patches.merge_patch({"data": {"writer": identity, "count": str(count)}})
-                    await manager.client.patch(ConfigMap, change, name="diary", namespace="default")
+                    await manager.client.patch(ConfigMap, "diary", change, namespace="default")
 
         manager.add(Writer())
         await manager.run()

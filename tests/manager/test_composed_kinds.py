@@ -100,7 +100,7 @@ def site(name: str = "main", **spec: Any) -> Site:
 
 
 async def change(client: Client, **spec: Any) -> None:
-    await client.patch(Site, merge_patch({"spec": spec}), name="main")
+    await client.patch(Site, "main", merge_patch({"spec": spec}))
 
 
 def reports(reason: str, message: str = "") -> Callable[[Any], bool]:
@@ -127,7 +127,7 @@ async def set_database(client: Client, status: str) -> None:
     }
     database = await client.get(Database, "database")
     observed = {"observedGeneration": database.metadata.generation, "conditions": [ready]}
-    await client.patch(Database, merge_patch({"status": observed}), name="database", subresource="status")
+    await client.patch(Database, "database", merge_patch({"status": observed}), subresource="status")
 
 
 @asynccontextmanager
@@ -178,7 +178,7 @@ async def test_objects_are_applied_in_order(client: Client, operator: Operator) 
 
 async def test_changes_of_dependencies_and_of_others(client: Client, operator: Operator) -> None:
     async with ready_site(client, operator):
-        await client.patch(ConfigMap, merge_patch({"data": {"size": "9"}}), name="settings")
+        await client.patch(ConfigMap, "settings", merge_patch({"data": {"size": "9"}}))
         await wait(client, field_is(".data.size", "1"), ConfigMap, "settings")
         deleted = await client.get(Service, "web")
         await client.delete(deleted)
@@ -200,12 +200,12 @@ async def test_changes_of_dependencies_and_of_others(client: Client, operator: O
 async def test_removed_nodes_are_deleted_in_reverse_order(client: Client, operator: Operator) -> None:
     async with ready_site(client, operator, extra="more"):
         await client.patch(
-            ConfigMap, merge_patch({"metadata": {"finalizers": ["example.com/hold"]}}), name="more-2"
+            ConfigMap, "more-2", merge_patch({"metadata": {"finalizers": ["example.com/hold"]}})
         )
         await change(client, extra=None)
         await wait(client, lambda each: each.metadata.deletion_timestamp is not None, ConfigMap, "more-2")
         assert (await client.get(ConfigMap, "more")).metadata.deletion_timestamp is None
-        await client.patch(ConfigMap, merge_patch({"metadata": {"finalizers": None}}), name="more-2")
+        await client.patch(ConfigMap, "more-2", merge_patch({"metadata": {"finalizers": None}}))
         await wait(client, is_deleted, ConfigMap, "more")
         await wait(client, condition("Ready"))
         # Another object of the same node.
@@ -223,7 +223,7 @@ async def test_nodes_wait_for_values(client: Client, operator: Operator) -> None
         await set_database(client, "True")
         await wait(client, reports("ObjectsNotReady", "settings: the database has no label zone"))
         assert await client.get_or_none(ConfigMap, "settings") is None
-        await client.patch(Database, merge_patch({"metadata": {"labels": {"zone": "a"}}}), name="database")
+        await client.patch(Database, "database", merge_patch({"metadata": {"labels": {"zone": "a"}}}))
         await wait(client, condition("Ready"))
 
 
@@ -231,7 +231,7 @@ async def test_deletion_in_reverse_order(client: Client, operator: Operator) -> 
     await client.create(Namespace(metadata=named("east")))
     async with ready_site(client, operator, zones=["east"], role=True):
         await client.patch(
-            ConfigMap, merge_patch({"metadata": {"finalizers": ["example.com/hold"]}}), name="settings"
+            ConfigMap, "settings", merge_patch({"metadata": {"finalizers": ["example.com/hold"]}})
         )
     # Another version of the program, whose function does not work, deletes the objects as well.
     other = Operator("sites")
@@ -246,7 +246,7 @@ async def test_deletion_in_reverse_order(client: Client, operator: Operator) -> 
         assert (await client.get(Service, "web")).metadata.deletion_timestamp is None
         await wait(client, is_deleted, ConfigMap, "zone-east", namespace="east")
         await wait(client, is_deleted, ClusterRole, "default-main")
-        await client.patch(ConfigMap, merge_patch({"metadata": {"finalizers": None}}), name="settings")
+        await client.patch(ConfigMap, "settings", merge_patch({"metadata": {"finalizers": None}}))
         await wait(client, is_deleted)
     for kind, name in ((Service, "web"), (Database, "database")):
         assert await client.get_or_none(kind, name) is None
@@ -310,7 +310,7 @@ async def test_nothing_is_written_if_nothing_changed(client: Client, operator: O
         before = await wait(client, condition("Ready"))
         kinds: tuple[Any, ...] = (Database, Service, ConfigMap)
         versions = [each.metadata.resource_version for kind in kinds for each in await client.list(kind)]
-        await client.patch(Site, merge_patch({"metadata": {"annotations": {"a": "b"}}}), name="main")
+        await client.patch(Site, "main", merge_patch({"metadata": {"annotations": {"a": "b"}}}))
         await client.create(site("second", cycle=True))
         await wait(client, reports("InvalidGraph"), name="second")
         after = await client.get(Site, "main")
@@ -419,9 +419,7 @@ async def test_external_objects_are_read_and_watched(client: Client) -> None:
         await wait(client, reports("ObjectsNotReady", "Database database: its controller has not reported"))
         await set_database(client, "True")
         await wait(client, field_is(".data.key", "1"), ConfigMap, "copy")
-        await client.patch(
-            Secret, merge_patch({"stringData": {"a": "2"}}), name="key", namespace="kube-system"
-        )
+        await client.patch(Secret, "key", merge_patch({"stringData": {"a": "2"}}), namespace="kube-system")
         await wait(client, field_is(".data.key", "2"), ConfigMap, "copy")
         await change(client, service=True)
         await wait(
@@ -454,7 +452,7 @@ async def test_compositions_of_compositions(client: Client, operator: Operator) 
         await wait(client, condition("Ready"), Platform, "all")
         address = (await client.get(Site, "main")).status.address
         assert (await client.get(ConfigMap, "summary")).data == {"address": address}
-        await client.patch(Platform, merge_patch({"spec": {"size": 2}}), name="all")
+        await client.patch(Platform, "all", merge_patch({"spec": {"size": 2}}))
         await wait(client, field_is(".spec.size", 2), Database, "database")
         await wait(client, condition("Ready", "False"), Platform, "all")
         await set_database(client, "True")
@@ -471,7 +469,7 @@ async def test_an_operator_of_one_namespace(client: Client) -> None:
     rules = [rule for rule in operator.declarations() if isinstance(rule, Rbac)]
     assert {rule.namespace for rule in rules if "services" in rule.resources} == {"default"}
     async with ready_site(client, operator, extra="more"):
-        await client.patch(ConfigMap, merge_patch({"data": {"address": "x"}}), name="more")
+        await client.patch(ConfigMap, "more", merge_patch({"data": {"address": "x"}}))
         await change(client, extra=None)
         await wait(client, is_deleted, ConfigMap, "more")
         await client.delete(Site, "main")

@@ -268,7 +268,7 @@ async def test_unreachable_cluster_does_not_affect_others(planes: Planes, eventu
 
         # Interrupted while it is connected: its controllers keep their state.
         planes.networks["east"].down.set()
-        await east.patch(Site, merge_patch({"spec": {"text": "two"}}), name="a", namespace="default")
+        await east.patch(Site, "a", merge_patch({"spec": {"text": "two"}}), namespace="default")
         await eventually(lambda: fleet.statuses[0].state == "unreachable")
         assert REGISTRY.get_sample_value("kubewright_fleet_cluster_ready", {"cluster": "east"}) == 0
         assert REGISTRY.get_sample_value("kubewright_fleet_cluster_ready", {"cluster": "west"}) == 1

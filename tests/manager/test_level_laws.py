@@ -191,7 +191,7 @@ class World:
             drift = patches.merge_patch({"data": {"text": "drift"}, "metadata": {"labels": {"by": "hand"}}})
             with suppress(NotFound):
                 await self.client.patch(
-                    ConfigMap, drift, name=f"{arguments[0]}-{arguments[1]}", namespace="default"
+                    ConfigMap, f"{arguments[0]}-{arguments[1]}", drift, namespace="default"
                 )
         elif action == "delete a box":
             name = f"{arguments[0]}-{arguments[1]}"
@@ -224,7 +224,7 @@ class World:
             await self.client.create(Pallet(metadata=ObjectMeta(name=name, namespace="default"), spec=spec))
         else:
             change = patches.merge_patch({"spec": {"boxes": boxes, "text": text}})
-            await self.client.patch(Pallet, change, name=name, namespace="default")
+            await self.client.patch(Pallet, name, change, namespace="default")
         self.declared[name] = (boxes, text)
 
     async def state(self) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def shop(name: str = "main", **spec: Any) -> Shop:
 
 
 async def change(client: Client, **spec: Any) -> None:
-    await client.patch(Shop, merge_patch({"spec": spec}), name="main")
+    await client.patch(Shop, "main", merge_patch({"spec": spec}))
 
 
 def reports(reason: str, message: str = "") -> Callable[[Any], bool]:
@@ -157,10 +157,10 @@ async def test_changes_by_others_are_reverted(client: Client, operator: Operator
     async with run_operator(operator, client):
         await client.create(shop(config={"a": "1"}))
         await wait(client, exists, Deployment)
-        await client.patch(Deployment, merge_patch({"spec": {"replicas": 7}}), name="main")
+        await client.patch(Deployment, "main", merge_patch({"spec": {"replicas": 7}}))
         await wait(client, field_is(".spec.replicas", 1), Deployment)
         await wait(client, exists, ConfigMap)
-        await client.patch(ConfigMap, merge_patch({"data": {"a": "x"}}), name="main")
+        await client.patch(ConfigMap, "main", merge_patch({"data": {"a": "x"}}))
         await wait(client, field_is(".data.a", "1"), ConfigMap)
         deleted = await client.get(Deployment, "main")
         await client.delete(deleted)
@@ -236,7 +236,7 @@ async def test_objects_outside_of_the_namespace(client: Client, operator: Operat
         east = await wait(client, exists, ConfigMap, namespace="east")
         assert east.metadata.owner_references is None
         await wait(client, exists, ClusterRole, "default-main")
-        await client.patch(ConfigMap, merge_patch({"data": {"owner": "x"}}), name="main", namespace="west")
+        await client.patch(ConfigMap, "main", merge_patch({"data": {"owner": "x"}}), namespace="west")
         await wait(client, field_is(".data.owner", "default"), ConfigMap, namespace="west")
         await change(client, others=["west"])
         await wait(client, is_deleted, ConfigMap, namespace="east")
@@ -259,7 +259,7 @@ async def test_deletion_waits_for_the_objects_in_reverse_order(client: Client, o
     async with run_operator(operator, client):
         await wait(client, reports("Deleting", "waiting for the deletion of Deployment default/main"))
         assert await client.get(ConfigMap, "main")
-        await client.patch(Deployment, merge_patch({"metadata": {"finalizers": None}}), name="main")
+        await client.patch(Deployment, "main", merge_patch({"metadata": {"finalizers": None}}))
         await wait(client, is_deleted)
         assert await client.get_or_none(ConfigMap, "main") is None
 
@@ -280,7 +280,7 @@ async def test_a_second_pass_writes_nothing(client: Client, operator: Operator) 
         await make_ready(client)
         before = await wait(client, condition("Ready"))
         versions = [each.metadata.resource_version for each in await client.list(ConfigMap)]
-        await client.patch(Shop, merge_patch({"metadata": {"annotations": {"a": "b"}}}), name="main")
+        await client.patch(Shop, "main", merge_patch({"metadata": {"annotations": {"a": "b"}}}))
         await client.create(shop("second"))
         await wait(client, reports("ObjectsNotReady"), name="second")
         after = await client.get(Shop, "main")

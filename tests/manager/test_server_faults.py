@@ -117,7 +117,7 @@ async def test_wrong_response_to_a_write(
 
         async def changes_are_reconciled() -> bool:
             size = next(sizes)
-            await client.patch(Crate, merge_patch({"spec": {"size": size}}), name="a", namespace="default")
+            await client.patch(Crate, "a", merge_patch({"spec": {"size": size}}), namespace="default")
             await asyncio.sleep(0.05 * size)  # longer each time: the machine may be busy
             found = await client.get(Crate, "a", namespace="default")
             return found.status is not None and found.status.size == found.spec.size
@@ -143,14 +143,14 @@ async def test_restored_older_database(plane: ControlPlane) -> None:
         async with run_operator(make_operator(), Client.from_transport(switch), development=False) as manager:
             await old.create(crate("lost", 1))
             for size in range(2, 60):
-                await old.patch(Crate, merge_patch({"spec": {"size": size}}), name="a", namespace="default")
+                await old.patch(Crate, "a", merge_patch({"spec": {"size": size}}), namespace="default")
             await eventually(lambda: is_reconciled(old, "a", 59))
             newest = int((await old.get(Crate, "a", namespace="default")).metadata.resource_version or "0")
             assert newest > await restored.storage.revision()
             switch.server = restored.server
             await plane.server.stop(1.0)
             await eventually(lambda: is_reconciled(new, "a", 1))
-            await new.patch(Crate, merge_patch({"spec": {"size": 3}}), name="a", namespace="default")
+            await new.patch(Crate, "a", merge_patch({"spec": {"size": 3}}), namespace="default")
             await eventually(lambda: is_reconciled(new, "a", 3))
 
             async def is_forgotten() -> bool:

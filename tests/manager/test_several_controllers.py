@@ -64,7 +64,7 @@ async def names(client: Client) -> list[str]:
 
 
 async def want(client: Client, *wanted: str) -> None:
-    await client.patch(Thing, merge_patch({"spec": {"wanted": list(wanted)}}), name="main")
+    await client.patch(Thing, "main", merge_patch({"spec": {"wanted": list(wanted)}}))
 
 
 async def wait_until(client: Client, *expected: str) -> None:
@@ -336,9 +336,9 @@ async def test_object_sets_of_two_operators(client: Client, tmp_path: Path) -> N
         version = (await client.get(Page, "main", namespace="default")).metadata.resource_version
         await asyncio.sleep(600)
         assert (await client.get(Page, "main", namespace="default")).metadata.resource_version == version
-        await client.patch(Page, merge_patch({"spec": {"first": False}}), name="main")
+        await client.patch(Page, "main", merge_patch({"spec": {"first": False}}))
         await wait_until(client, "second")
-        await client.patch(Page, merge_patch({"spec": {"first": False, "third": False}}), name="main")
+        await client.patch(Page, "main", merge_patch({"spec": {"first": False, "third": False}}))
         await client.wait(Secret, "third", until=is_deleted, timeout=60)
         assert await names(client) == ["second"]
         await client.delete(Page, "main", namespace="default")
@@ -353,7 +353,7 @@ async def test_a_copy_of_a_member_is_not_deleted(client: Client, tmp_path: Path)
         made = await client.wait(ConfigMap, "first", until=exists, timeout=60)
         copy = ConfigMap(metadata=ObjectMeta(name="copy", namespace="default", labels=made.metadata.labels))
         await client.create(copy)
-        await client.patch(Page, merge_patch({"spec": {"first": False}}), name="main")
+        await client.patch(Page, "main", merge_patch({"spec": {"first": False}}))
         await wait_until(client, "copy")
         await asyncio.sleep(60)
         assert await names(client) == ["copy"]
@@ -434,7 +434,7 @@ async def test_a_few_changes_by_a_user_are_no_conflict(client: Client) -> None:
         for number in range(10):
             await client.wait(ConfigMap, "a1", until=exists, timeout=60)
             note = merge_patch({"metadata": {"annotations": {"note": str(number)}}})
-            await client.patch(ConfigMap, note, name="a1", namespace="default")
+            await client.patch(ConfigMap, "a1", note, namespace="default")
             await asyncio.sleep(1)
         await settled(calls)
         assert await events(client) == []

@@ -74,7 +74,7 @@ def greeting(times: int = 1) -> Greeting:
 
 async def set_times(client: Client, times: int) -> None:
     change = patches.merge_patch({"spec": {"times": times}})
-    await client.patch(Greeting, change, name="hi", namespace="default")
+    await client.patch(Greeting, "hi", change, namespace="default")
 
 
 async def test_a_reconcile_has_causes_calls_events_and_a_result(

@@ -368,13 +368,13 @@ async def test_immutable_fields(client: Client) -> None:
     kind = kind_of("everything")
     await client.create(made("everything"))
     with pytest.raises(Invalid, match=r"spec\.identity: Invalid value.*field is immutable"):
-        await client.patch(kind, merge_patch({"spec": {"identity": "other"}}), name="one")
-    await client.patch(kind, merge_patch({"spec": {"parent": "once"}}), name="one")
+        await client.patch(kind, "one", merge_patch({"spec": {"identity": "other"}}))
+    await client.patch(kind, "one", merge_patch({"spec": {"parent": "once"}}))
     with pytest.raises(Invalid, match="field is immutable"):
-        await client.patch(kind, merge_patch({"spec": {"parent": "twice"}}), name="one")
+        await client.patch(kind, "one", merge_patch({"spec": {"parent": "twice"}}))
     with pytest.raises(Invalid, match="field parent is immutable once set"):
-        await client.patch(kind, merge_patch({"spec": {"parent": None}}), name="one")
-    changed = await client.patch(kind, merge_patch({"spec": {"count": 4}}), name="one")
+        await client.patch(kind, "one", merge_patch({"spec": {"parent": None}}))
+    changed = await client.patch(kind, "one", merge_patch({"spec": {"count": 4}}))
     assert changed.raw["spec"]["count"] == 4
 
 

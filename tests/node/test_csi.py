@@ -179,7 +179,7 @@ def conditions(claim: PersistentVolumeClaim | None) -> list[str]:
 
 async def _request_size(client: Client, claim: str, size: str) -> None:
     change = {"spec": {"resources": {"requests": {"storage": size}}}}
-    await client.patch(PersistentVolumeClaim, merge_patch(change), name=claim, namespace="default")
+    await client.patch(PersistentVolumeClaim, claim, merge_patch(change), namespace="default")
 
 
 async def _expand(cluster: ProcessCluster, claim: str, size: str) -> None:

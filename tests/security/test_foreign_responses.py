@@ -78,12 +78,12 @@ VERBS: dict[str, Callable[[Client, ConfigMap], Awaitable[Any]]] = {
     "update": _update,
     "put": _put,
     "patch": lambda client, obj: client.patch(
-        ConfigMap, merge_patch({"data": {"a": "b"}}), name="a", namespace="default"
+        ConfigMap, "a", merge_patch({"data": {"a": "b"}}), namespace="default"
     ),
     "patch metadata": lambda client, obj: client.patch(
         metadata_of(ConfigMap),
+        "a",
         merge_patch({"metadata": {"labels": {"a": "b"}}}),
-        name="a",
         namespace="default",
     ),
     "apply": lambda client, obj: client.apply(_object(), field_manager="test", force=True),
@@ -136,7 +136,7 @@ async def test_the_cache_does_not_store_a_foreign_object(client: Client) -> None
         assert (await cached.get(ConfigMap, "a", namespace="default")).data == {"k": "v"}
         transport.change = lambda obj: {**_metadata("name", "other")(obj), "data": {"k": "foreign"}}
         with pytest.raises(UnexpectedObjectError):
-            await cached.patch(ConfigMap, merge_patch({"data": {"k": "new"}}), name="a", namespace="default")
+            await cached.patch(ConfigMap, "a", merge_patch({"data": {"k": "new"}}), namespace="default")
         assert await cached.get_or_none(ConfigMap, "other", namespace="default") is None
         assert (await cached.get(ConfigMap, "a", namespace="default")).data != {"k": "foreign"}
 

@@ -26,9 +26,7 @@ async def use(recorder: PermissionRecorder) -> None:
         client = recorder.wrap(server.client())
         await client.create(ConfigMap(metadata=ObjectMeta(name="a", namespace="default")))
         await client.get(ConfigMap, "a", namespace="default")
-        await client.patch(
-            ConfigMap, patches.merge_patch({"data": {"a": "b"}}), name="a", namespace="default"
-        )
+        await client.patch(ConfigMap, "a", patches.merge_patch({"data": {"a": "b"}}), namespace="default")
         assert [each.metadata.name async for each in client.list(ConfigMap, namespace="default")] == ["a"]
 
 

@@ -164,7 +164,7 @@ async def test_conflicting_configuration_update_is_retried(client: Client) -> No
         if call.verb == "patch" and not meddled:
             meddled = True
             change = patches.merge_patch({"metadata": {"labels": {"x": "y"}}})
-            await client.patch(CONFIGURATION, change, name="checks")
+            await client.patch(CONFIGURATION, "checks", change)
         return await proceed(call)
 
     assert await inject_ca_bundle(client.with_interceptor(meddle), CONFIGURATION, "checks", b"bundle") is True

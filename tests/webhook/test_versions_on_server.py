@@ -219,7 +219,7 @@ async def check_versions(
             assert without_name(await client.get(other, name)) == without_name(seen)
 
             labelled = merge_patch({"metadata": {"labels": {"through": other.version}}})
-            await client.patch(other, labelled, name=name)
+            await client.patch(other, name, labelled)
             status = (
                 merge_patch({"status": {"phase": other.version}}) if replicas else merge_patch({"status": {}})
             )

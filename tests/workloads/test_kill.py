@@ -47,7 +47,7 @@ async def edit(client: Client, image: str) -> None:
         return
     containers = {"containers": [{"name": "c", "image": image}]}
     patch = patches.strategic_merge_patch({"spec": {"template": {"spec": containers}}})
-    await client.patch(Deployment, patch, name="web", namespace="default")
+    await client.patch(Deployment, "web", patch, namespace="default")
 
 
 async def test_rollout_continues_after_a_kill(tmp_path: Path) -> None:

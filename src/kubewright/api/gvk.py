@@ -8,9 +8,18 @@ here are immutable, hashable and compared by value.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from .unstructured import Unstructured
 
 _VERSION: Final = re.compile(r"v([1-9][0-9]{0,18})(?:(alpha|beta)([1-9][0-9]{0,18}))?", re.ASCII)
+
+
+def _unstructured() -> type[Unstructured]:
+    from .unstructured import Unstructured
+
+    return Unstructured
 
 
 class GroupVersion(NamedTuple):
@@ -103,6 +112,11 @@ class GroupVersionKind(NamedTuple):
         return GroupKind(self.group, self.kind)
 
     @property
+    def object_class(self) -> type[Unstructured]:
+        """The class that clients read objects as, if the kind is named and not given as a class."""
+        return _unstructured()
+
+    @property
     def api_version(self) -> str:
         """The value of the `apiVersion` field."""
         return f"{self.group}/{self.version}" if self.group else self.version
@@ -126,6 +140,11 @@ class GroupVersionResource(NamedTuple):
     def group_version(self) -> GroupVersion:
         """The group and version."""
         return GroupVersion(self.group, self.version)
+
+    @property
+    def object_class(self) -> type[Unstructured]:
+        """The class that clients read objects as."""
+        return _unstructured()
 
     @property
     def group_resource(self) -> GroupResource:

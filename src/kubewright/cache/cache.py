@@ -22,11 +22,10 @@ from typing import Any, TypedDict, Unpack, cast, overload
 
 from kubewright.api.errors import APIError, NotFound, not_found
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.meta import PartialObjectMetadata
 from kubewright.api.unstructured import Unstructured
 from kubewright.client.decoding import class_of, decode_object
 from kubewright.client.errors import NoKindMatch
-from kubewright.client.kind_types import ALL_NAMESPACES, AnyKind, MetadataKind, TypedT, UnstructuredKind
+from kubewright.client.kind_types import AnyKind, KindOf, ObjectT
 from kubewright.client.listwatch.pager import ListPager
 from kubewright.client.listwatch.raw import RawPage
 from kubewright.client.selectors import Fields, Labels
@@ -52,16 +51,10 @@ class Cache(InformerManager):
     """Informers by kind, and reads from them. Start and stop it, or use it in `async with`."""
 
     @overload
-    async def get(self, kind: type[TypedT], name: str, *, namespace: str | None = None) -> TypedT: ...
+    async def get(self, kind: KindOf[ObjectT], name: str, *, namespace: str | None = None) -> ObjectT: ...
     @overload
-    async def get(
-        self, kind: UnstructuredKind, name: str, *, namespace: str | None = None
-    ) -> Unstructured: ...
-    @overload
-    async def get(
-        self, kind: MetadataKind, name: str, *, namespace: str | None = None
-    ) -> PartialObjectMetadata: ...
-    async def get(self, kind: AnyKind, name: str, *, namespace: str | None = None) -> Any:
+    async def get(self, kind: str, name: str, *, namespace: str | None = None) -> Unstructured: ...
+    async def get(self, kind: Any, name: str, *, namespace: str | None = None) -> Any:
         """Return one object; raise `NotFound` if it does not exist, `NotCached` if the cache cannot know."""
         view = self._views.get(kind) or await self._open(kind)
         if not view.resource.namespaced:
@@ -80,16 +73,12 @@ class Cache(InformerManager):
 
     @overload
     async def get_or_none(
-        self, kind: type[TypedT], name: str, *, namespace: str | None = None
-    ) -> TypedT | None: ...
+        self, kind: KindOf[ObjectT], name: str, *, namespace: str | None = None
+    ) -> ObjectT | None: ...
     @overload
     async def get_or_none(
-        self, kind: UnstructuredKind, name: str, *, namespace: str | None = None
+        self, kind: str, name: str, *, namespace: str | None = None
     ) -> Unstructured | None: ...
-    @overload
-    async def get_or_none(
-        self, kind: MetadataKind, name: str, *, namespace: str | None = None
-    ) -> PartialObjectMetadata | None: ...
     async def get_or_none(self, kind: Any, name: str, *, namespace: str | None = None) -> Any:
         """Return one object, or `None` if it does not exist; `NotCached` if the cache cannot know."""
         try:
@@ -98,18 +87,12 @@ class Cache(InformerManager):
             return None
 
     @overload
-    def list(self, kind: type[TypedT], **arguments: Unpack[CacheListArguments]) -> ListPager[TypedT]: ...
+    def list(self, kind: KindOf[ObjectT], **arguments: Unpack[CacheListArguments]) -> ListPager[ObjectT]: ...
     @overload
-    def list(
-        self, kind: UnstructuredKind, **arguments: Unpack[CacheListArguments]
-    ) -> ListPager[Unstructured]: ...
-    @overload
-    def list(
-        self, kind: MetadataKind, **arguments: Unpack[CacheListArguments]
-    ) -> ListPager[PartialObjectMetadata]: ...
+    def list(self, kind: str, **arguments: Unpack[CacheListArguments]) -> ListPager[Unstructured]: ...
     def list(
         self,
-        kind: AnyKind,
+        kind: Any,
         *,
         namespace: str | None = None,
         labels: Labels | None = None,
@@ -146,10 +129,7 @@ class Cache(InformerManager):
         view = self._views.get(kind) or await self._open(kind)
         informer, gvk = view.informer, view.resource.gvk
         options = self.client.options
-        if not view.resource.namespaced or namespace == ALL_NAMESPACES:
-            namespace = None
-        elif not namespace:
-            namespace = options.namespace if options.only_namespace else None
+        namespace = (options.collection_namespace(namespace) or None) if view.resource.namespaced else None
         if namespace and not informer.covers(namespace):
             raise NotCached(
                 f"{gvk.kind} in namespace {namespace!r} is not cached: {describe_scope(informer)}"

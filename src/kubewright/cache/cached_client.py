@@ -17,16 +17,13 @@ index, exact resource versions, and reads with impersonation.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self, Unpack, overload
+from typing import Any, Self
 
 from kubewright.api.errors import APIError, NotFound
-from kubewright.api.meta import PartialObjectMetadata
 from kubewright.api.objects import base_of
-from kubewright.api.unstructured import Unstructured
-from kubewright.client.arguments import GetArguments
 from kubewright.client.client import Client
 from kubewright.client.discovery.rest_mapper import RESTMapper
-from kubewright.client.kind_types import ALL_NAMESPACES, AnyKind, MetadataKind, TypedT, UnstructuredKind
+from kubewright.client.kind_types import ALL_NAMESPACES, AnyKind
 from kubewright.client.listwatch.raw import RawPage
 from kubewright.client.rest.request import APIRequest
 from kubewright.client.rest.rest_client import RESTClient
@@ -89,34 +86,19 @@ class CachedClient(Client):
         record_response(self.cache, request, response)
         return response
 
-    @overload
-    async def get(self, kind: type[TypedT], name: str, **arguments: Unpack[GetArguments]) -> TypedT: ...
-    @overload
-    async def get(
-        self, kind: UnstructuredKind, name: str, **arguments: Unpack[GetArguments]
-    ) -> Unstructured: ...
-    @overload
-    async def get(
-        self, kind: MetadataKind, name: str, **arguments: Unpack[GetArguments]
-    ) -> PartialObjectMetadata: ...
-    async def get(
-        self, kind: Any, name: str, *, namespace: str | None = None, resource_version: str = ""
-    ) -> Any:
-        """Return one object by name from the cache; raise `NotFound` if it does not exist."""
+    async def _get(self, kind: AnyKind, name: str, namespace: str | None, resource_version: str = "") -> Any:
         if self._bypass_cache or resource_version:
-            return await super().get(kind, name, namespace=namespace, resource_version=resource_version)
-        if not name:
-            raise ValueError("get requires a name")
+            return await super()._get(kind, name, namespace, resource_version)
         location = await self.locate(kind, name, namespace)
         try:
             return await self.cache.get(kind, name, namespace=location.namespace)
         except NotCached:
             return await self._get_from_server(kind, ObjectKey(location.namespace, name))
 
-    async def _get_from_server(self, kind: Any, key: ObjectKey) -> Any:
+    async def _get_from_server(self, kind: AnyKind, key: ObjectKey) -> Any:
         informer = self.cache.existing_informer(kind)
         try:
-            obj: Any = await super().get(kind, key.name, namespace=key.namespace or None)
+            obj: Any = await super()._get(kind, key.name, key.namespace or None)
         except NotFound:
             if informer is not None:
                 informer.discard_expectation(key)

@@ -34,6 +34,8 @@ from .errors import UnexpectedObjectError as UnexpectedObjectError
 from .kind_types import ALL_NAMESPACES as ALL_NAMESPACES
 from .kind_types import AnyKind as AnyKind
 from .kind_types import AnyObject as AnyObject
+from .kind_types import KindOf as KindOf
+from .kind_types import KindReference as KindReference
 from .kind_types import MetadataKind as MetadataKind
 from .kind_types import UnstructuredKind as UnstructuredKind
 from .kind_types import metadata_of as metadata_of
@@ -77,9 +79,9 @@ from .sync.streams import SyncExecCommand as SyncExecCommand
 from .sync.streams import SyncPodLog as SyncPodLog
 from .sync.streams import SyncPortForward as SyncPortForward
 from .sync.streams import SyncRemoteProcess as SyncRemoteProcess
-from .sync.streams import SyncSubresourceClient as SyncSubresourceClient
 from .sync.streams import SyncWatch as SyncWatch
 from .sync.sync_client import SyncClient as SyncClient
+from .sync.sync_client import SyncSubresourceClient as SyncSubresourceClient
 from .transport.http import HTTPTransport as HTTPTransport
 from .transport.interface import APIResponse as APIResponse
 from .transport.interface import ResponseStream as ResponseStream

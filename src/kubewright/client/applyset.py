@@ -391,8 +391,8 @@ class ApplySet:
         with suppress(NotFound):
             await self.client.patch(
                 member.gvk,
+                member.name,
                 merge_patch({"metadata": {**metadata, "uid": member.uid}}),
-                name=member.name,
                 namespace=member.namespace or None,
             )
 

@@ -150,8 +150,11 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
         return self._with(namespace=namespace, only_namespace=True)
 
     def with_default_namespace(self, namespace: str) -> Self:
-        """Derive a client that uses this namespace where none is given."""
-        return self._with(namespace=namespace, only_namespace=False)
+        """Derive a client for which `namespace=None` means this namespace, in lists and watches too.
+
+        `namespace=ALL_NAMESPACES` lists all of them.
+        """
+        return self._with(namespace=namespace, collections_in_namespace=True, only_namespace=False)
 
     def with_dry_run(self) -> Self:
         """Derive a client whose writes are validated by the server but not stored."""

@@ -38,9 +38,9 @@ def kind_of(target: ObjectOrKind) -> AnyKind:
 
 def class_of(kind: AnyKind) -> type[Any]:
     """Return the class that objects of a kind are decoded as."""
-    if isinstance(kind, MetadataKind):
-        return PartialObjectMetadata
-    return kind if isinstance(kind, type) else Unstructured
+    if isinstance(kind, type):
+        return kind
+    return Unstructured if isinstance(kind, str) else kind.object_class
 
 
 def decode_object(raw: bytes | msgspec.Raw, of: type[Any], gvk: GroupVersionKind) -> Any:

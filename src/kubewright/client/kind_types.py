@@ -11,15 +11,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
-from kubewright.api.meta import MetaObject
+from kubewright.api.meta import MetaObject, PartialObjectMetadata
 from kubewright.api.unstructured import Unstructured
 
 TypedT = TypeVar("TypedT", bound=MetaObject)
 ObjectT = TypeVar("ObjectT", bound="MetaObject | Unstructured")
+ObjectT_co = TypeVar("ObjectT_co", bound="MetaObject | Unstructured", covariant=True)
 
+
+class KindReference(Protocol[ObjectT_co]):
+    """A value that identifies a kind, with the class that objects of the kind are read as."""
+
+    @property
+    def object_class(self) -> type[ObjectT_co]:
+        """The class of the objects."""
+
+
+KindOf = type[ObjectT] | KindReference[ObjectT]
+"""Every form of a kind but its name, by the type of its objects: `KindOf[Deployment]`."""
 UnstructuredKind = GroupVersionKind | GroupVersionResource | str
 
 ALL_NAMESPACES = "*"
@@ -31,6 +43,11 @@ class MetadataKind:
     """A kind whose objects are read as `PartialObjectMetadata`; created by `metadata_of`."""
 
     kind: type[MetaObject] | UnstructuredKind
+
+    @property
+    def object_class(self) -> type[PartialObjectMetadata]:
+        """The class of the objects."""
+        return PartialObjectMetadata
 
 
 def metadata_of(kind: type[MetaObject] | UnstructuredKind) -> MetadataKind:
@@ -46,6 +63,8 @@ __all__ = [
     "ALL_NAMESPACES",
     "AnyKind",
     "AnyObject",
+    "KindOf",
+    "KindReference",
     "MetadataKind",
     "ObjectOrKind",
     "ObjectT",

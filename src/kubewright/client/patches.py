@@ -18,6 +18,7 @@ from kubewright.api.encoding import codec
 from kubewright.api.meta import MetaObject
 from kubewright.api.objects import base_of
 from kubewright.api.unstructured import Unstructured
+from kubewright.deprecation import warn_deprecated
 from kubewright.patch import merge_patch as rfc7386
 
 _IDENTITY: Final = (
@@ -242,11 +243,20 @@ def _has_identity(value: Any) -> bool:
     return isinstance(value, dict) and any(name in value for name in _IDENTITY)
 
 
+def former_patch_order(arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
+    """Accept `patch(kind, patch, name=...)`, the former order of arguments, with a warning."""
+    if len(arguments) == 3 and "name" in options:
+        warn_deprecated("patch(kind, patch, name=...)", "patch(kind, name, patch)", stacklevel=5)
+        return (*arguments[:2], options.pop("name"), arguments[2])
+    return arguments
+
+
 __all__ = [
     "Patch",
     "UnsentChangesError",
     "base_and_changed",
     "changes_since_read",
+    "former_patch_order",
     "has_changes",
     "json_patch",
     "merge_from",

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypeVar, Unpack, overload
 
-from kubewright.api.meta import MetaObject, PartialObjectMetadata
+from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
 
 from .arguments import ApplyArguments, DeleteArguments, PatchArguments, WriteArguments
-from .kind_types import MetadataKind, TypedT, UnstructuredKind
+from .kind_types import KindOf, ObjectT
 from .listwatch.pager import ListPager
 from .patches import Patch
 from .selectors import Fields, Labels
@@ -24,59 +24,39 @@ class Reader(Protocol):
     """Get and list objects."""
 
     @overload
-    async def get(self, kind: type[TypedT], name: str, *, namespace: str | None = None) -> TypedT: ...
+    async def get(self, kind: KindOf[ObjectT], name: str, *, namespace: str | None = None) -> ObjectT: ...
     @overload
-    async def get(
-        self, kind: UnstructuredKind, name: str, *, namespace: str | None = None
-    ) -> Unstructured: ...
-    @overload
-    async def get(
-        self, kind: MetadataKind, name: str, *, namespace: str | None = None
-    ) -> PartialObjectMetadata: ...
+    async def get(self, kind: str, name: str, *, namespace: str | None = None) -> Unstructured: ...
 
     @overload
     async def get_or_none(
-        self, kind: type[TypedT], name: str, *, namespace: str | None = None
-    ) -> TypedT | None: ...
+        self, kind: KindOf[ObjectT], name: str, *, namespace: str | None = None
+    ) -> ObjectT | None: ...
     @overload
     async def get_or_none(
-        self, kind: UnstructuredKind, name: str, *, namespace: str | None = None
+        self, kind: str, name: str, *, namespace: str | None = None
     ) -> Unstructured | None: ...
-    @overload
-    async def get_or_none(
-        self, kind: MetadataKind, name: str, *, namespace: str | None = None
-    ) -> PartialObjectMetadata | None: ...
 
     @overload
     def list(
         self,
-        kind: type[TypedT],
+        kind: KindOf[ObjectT],
         *,
         namespace: str | None = None,
         labels: Labels | None = None,
         fields: Fields | None = None,
         limit: int | None = None,
-    ) -> ListPager[TypedT]: ...
+    ) -> ListPager[ObjectT]: ...
     @overload
     def list(
         self,
-        kind: UnstructuredKind,
+        kind: str,
         *,
         namespace: str | None = None,
         labels: Labels | None = None,
         fields: Fields | None = None,
         limit: int | None = None,
     ) -> ListPager[Unstructured]: ...
-    @overload
-    def list(
-        self,
-        kind: MetadataKind,
-        *,
-        namespace: str | None = None,
-        labels: Labels | None = None,
-        fields: Fields | None = None,
-        limit: int | None = None,
-    ) -> ListPager[PartialObjectMetadata]: ...
 
 
 class Writer(Protocol):
@@ -95,16 +75,12 @@ class Writer(Protocol):
 
     @overload
     async def patch(
-        self, target: type[TypedT], patch: Patch, *, name: str, **arguments: Unpack[PatchArguments]
-    ) -> TypedT: ...
+        self, target: KindOf[ObjectT], name: str, patch: Patch, **arguments: Unpack[PatchArguments]
+    ) -> ObjectT: ...
     @overload
     async def patch(
-        self, target: UnstructuredKind, patch: Patch, *, name: str, **arguments: Unpack[PatchArguments]
+        self, target: str, name: str, patch: Patch, **arguments: Unpack[PatchArguments]
     ) -> Unstructured: ...
-    @overload
-    async def patch(
-        self, target: MetadataKind, patch: Patch, *, name: str, **arguments: Unpack[PatchArguments]
-    ) -> PartialObjectMetadata: ...
     @overload
     async def patch(
         self, target: WritableT, patch: Patch | None = None, **arguments: Unpack[PatchArguments]
@@ -115,15 +91,18 @@ class Writer(Protocol):
 
     @overload
     async def delete(
-        self, target: type[TypedT] | TypedT, name: str | None = None, **arguments: Unpack[DeleteArguments]
-    ) -> TypedT | None: ...
+        self,
+        target: KindOf[ObjectT] | ObjectT,
+        name: str | None = None,
+        **arguments: Unpack[DeleteArguments],
+    ) -> ObjectT | None: ...
     @overload
     async def delete(
         self,
-        target: UnstructuredKind | MetadataKind | Unstructured | dict[str, Any],
+        target: str | dict[str, Any],
         name: str | None = None,
         **arguments: Unpack[DeleteArguments],
-    ) -> Unstructured | PartialObjectMetadata | None: ...
+    ) -> Unstructured | None: ...
 
 
 class ReaderWriter(Reader, Writer, Protocol):

@@ -91,9 +91,7 @@ async def store_again(client: Client, kind: MetadataKind, *, newest: int | None 
     async def write(obj: PartialObjectMetadata) -> None:
         name, namespace = obj.metadata.name or "", obj.metadata.namespace
         with suppress(NotFound):  # deleted in the meantime
-            await retry_on_conflict(
-                lambda: client.patch(kind, merge_patch({}), name=name, namespace=namespace)
-            )
+            await retry_on_conflict(lambda: client.patch(kind, name, merge_patch({}), namespace=namespace))
 
     try:
         async for each in client.list(kind, namespace=ALL_NAMESPACES):

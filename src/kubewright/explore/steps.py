@@ -111,7 +111,7 @@ class ClientSteps:
         """Patch an object."""
         if self._begin(f"patch {_kind_name(kind)} {name}"):
             change = merge_patch(patch) if isinstance(patch, dict) else patch
-            await self.client.patch(kind, change, name=name, namespace=namespace, field_manager=FIELD_MANAGER)
+            await self.client.patch(kind, name, change, namespace=namespace, field_manager=FIELD_MANAGER)
 
     async def delete(self, kind: StepKind, name: str, *, namespace: str | None = None) -> None:
         """Delete an object."""

@@ -371,9 +371,7 @@ class EventRecorder(BaseRunnable):
             # Other fields of these events are immutable, including the note.
             change = {"series": _series(posted.count, event.last)}
         kind = GroupVersionKind.from_api_version(self._api, "Event")
-        await self._client.patch(
-            kind, patches.merge_patch(change), name=posted.name, namespace=posted.namespace
-        )
+        await self._client.patch(kind, posted.name, patches.merge_patch(change), namespace=posted.namespace)
 
     def _body(self, name: str, namespace: str, event: _QueuedEvent) -> dict[str, Any]:
         body: dict[str, Any] = {

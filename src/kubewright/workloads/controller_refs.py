@@ -138,7 +138,7 @@ class ControllerRefs:
     async def _patch(self, metadata: Any, change: dict[str, Any]) -> None:
         await self._client.patch(
             self._kind,
+            metadata.name,
             strategic_merge_patch({"metadata": change}),
-            name=metadata.name,
             namespace=metadata.namespace,
         )

@@ -157,8 +157,8 @@ async def test_the_configuration_is_followed(cluster: tuple[ControlPlane, Client
         for authority in (old, new):
             await client.patch(
                 ConfigMap,
+                name,
                 merge_patch({"data": {"client-ca-file": authority.certificate.decode()}}),
-                name=name,
                 namespace=namespace,
             )
             async with asyncio.timeout(60):

@@ -193,7 +193,7 @@ async def test_a_migration_continues_after_a_restart(tmp_path: Path) -> None:
         }
         await client.update_status(created)
         body = {"metadata": {"labels": {"written": "since"}}}
-        await client.patch(f"notes.v2.{GROUP}", merge_patch(body), name="note-0", namespace="default")
+        await client.patch(f"notes.v2.{GROUP}", "note-0", merge_patch(body), namespace="default")
         before = await metadata(client)
         assert await stored_versions(plane) == {"v1": 11, "v2": 1}
 

@@ -21,7 +21,7 @@ POD: dict[str, Any] = {
 
 async def patch_status(client: Client, change: dict[str, Any]) -> Pod:
     patch = patches.strategic_merge_patch(change)
-    return await client.patch(Pod, patch, name="a", namespace="default", subresource="status")
+    return await client.patch(Pod, "a", patch, namespace="default", subresource="status")
 
 
 async def test_only_the_status_changes() -> None:

@@ -71,7 +71,7 @@ class Demo:
 
     async def change(self, name: str, **spec: Any) -> None:
         """Change the spec of a shop."""
-        await self.client.patch(Shop, patches.merge_patch({"spec": spec}), name=name, namespace="default")
+        await self.client.patch(Shop, name, patches.merge_patch({"spec": spec}), namespace="default")
 
 
 def is_ready(shop: Shop) -> bool:

@@ -123,8 +123,8 @@ async def scale(shop: Shop, ctx: Context[Shop]) -> None:
     change: dict[str, Any] = {"spec": {"replicas": shop.spec.replicas + 1}}
     await ctx.client.patch(
         Deployment,
+        shop.name,
         patches.merge_patch(change),
-        name=shop.name,
         namespace=shop.namespace,
         field_manager="scaler",
     )

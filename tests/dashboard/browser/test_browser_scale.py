@@ -63,7 +63,7 @@ async def test_ten_thousand_rows_scroll_smoothly_and_stay_live(open_view: OpenVi
 
         for count in (2, 3, 4):
             change = patches.merge_patch({"data": {f"key-{count}": "x"}})
-            write = demo.client.patch(ConfigMap, change, name="object-09999", namespace=NAMESPACE)
+            write = demo.client.patch(ConfigMap, "object-09999", change, namespace=NAMESPACE)
             shown = f".vtable-row:has-text('object-09999') >> text='{count}'"
             await view.streams(write, shown, path="/configmaps")
 

@@ -147,7 +147,7 @@ async def test_pictures(open_view: OpenView, demo: Demo, theme: str) -> None:
 
         with suppress(APIError):
             change = patches.merge_patch({"spec": {"currency": "JPY"}})
-            await demo.client.patch(Shop, change, name="cart", namespace="default")
+            await demo.client.patch(Shop, "cart", change, namespace="default")
         await view.open("#/webhooks")
         await view.page.locator(".span-table tr", has_text="Rejected").first.click()
         await view.page.locator(".span-detail .diff").wait_for()

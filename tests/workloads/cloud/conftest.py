@@ -67,7 +67,7 @@ class Cluster:
     async def set_node_status(self, name: str, status: dict[str, Any]) -> None:
         """Merge into the status of a node."""
         patch = patches.strategic_merge_patch({"status": status})
-        await self.client.patch(Node, patch, name=name, subresource="status")
+        await self.client.patch(Node, name, patch, subresource="status")
 
     async def create_service(self, name: str, **spec: Any) -> Service:
         """Create a service of the type LoadBalancer."""
@@ -88,7 +88,7 @@ class Cluster:
 
     async def patch_service(self, name: str, change: dict[str, Any]) -> None:
         """Merge into a service."""
-        await self.client.patch(Service, patches.merge_patch(change), name=name, namespace="default")
+        await self.client.patch(Service, name, patches.merge_patch(change), namespace="default")
 
     async def address(self, name: str) -> str:
         """Wait for the address of a service, and return it."""

@@ -65,7 +65,7 @@ async def test_node_is_initialized(cluster: Any, uninitialized: dict[str, str]) 
     # Addresses are updated every five minutes, labels immediately.
     cluster.cloud.instances.by_name["n1"].addresses = [NodeAddress(type="InternalIP", address="10.0.0.6")]
     change = {"metadata": {"labels": {"failure-domain.beta.kubernetes.io/zone": "west-2"}}}
-    await cluster.client.patch(Node, patches.merge_patch(change), name="n1")
+    await cluster.client.patch(Node, "n1", patches.merge_patch(change))
     await asyncio.sleep(1)
     node = await cluster.client.get(Node, "n1")
     assert node.metadata.labels["topology.kubernetes.io/zone"] == "west-2"

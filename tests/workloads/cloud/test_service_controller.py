@@ -148,7 +148,7 @@ async def test_nodes_are_updated(cluster: Any) -> None:
         "Updated load balancer with new hosts",
     )
     label = patches.merge_patch({"metadata": {"labels": {EXCLUDE: "true"}}})
-    await cluster.client.patch(Node, label, name="kept")
+    await cluster.client.patch(Node, "kept", label)
     await nodes_are("n1", "n2")
     await cluster.client.delete(Node, "n1")
     await nodes_are("n2")

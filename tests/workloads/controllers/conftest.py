@@ -78,8 +78,8 @@ class Cluster:
         status = {"phase": "Running", "conditions": [condition]}
         await self.client.patch(
             Pod,
+            pod.name,
             patches.merge_patch({"status": status}),
-            name=pod.name,
             namespace=pod.namespace,
             subresource="status",
         )

@@ -30,7 +30,7 @@ async def add_nodes(cluster: Cluster, *names: str, taints: list[dict[str, str]] 
         await cluster.client.create(
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
         )
-        await cluster.client.patch(Node, patches.merge_patch({"spec": {"taints": taints}}), name=name)
+        await cluster.client.patch(Node, name, patches.merge_patch({"spec": {"taints": taints}}))
 
 
 async def has_status(cluster: Cluster, **expected: Any) -> DaemonSet | None:
@@ -59,7 +59,7 @@ def _node(pod: Pod) -> str:
 async def set_image(cluster: Cluster, image: str) -> None:
     change = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}}
     patch = patches.strategic_merge_patch(change)
-    await cluster.client.patch(DaemonSet, patch, name="agent", namespace="default")
+    await cluster.client.patch(DaemonSet, "agent", patch, namespace="default")
 
 
 async def test_one_pod_per_node(cluster: Cluster) -> None:
@@ -102,19 +102,19 @@ async def test_node_selector_and_taints(cluster: Cluster) -> None:
     await add_nodes(cluster, "n1", "n2", "n3")
     await add_nodes(cluster, "tainted", taints=[{"key": "own", "effect": "NoSchedule"}])
     label = patches.merge_patch({"metadata": {"labels": {"disk": "ssd"}}})
-    await cluster.client.patch(Node, label, name="n1")
-    await cluster.client.patch(Node, label, name="tainted")
+    await cluster.client.patch(Node, "n1", label)
+    await cluster.client.patch(Node, "tainted", label)
     await cluster.client.create(agent(template=template(LABELS, nodeSelector={"disk": "ssd"})))
     await eventually(lambda: has_status(cluster, number_available=1, desired_number_scheduled=1))
     assert set(await images(cluster)) == {"n1"}
-    await cluster.client.patch(Node, label, name="n2")
+    await cluster.client.patch(Node, "n2", label)
     await eventually(lambda: has_status(cluster, number_available=2))
     unlabel = patches.merge_patch({"metadata": {"labels": {"disk": None}}})
-    await cluster.client.patch(Node, unlabel, name="n1")
+    await cluster.client.patch(Node, "n1", unlabel)
     await eventually(lambda: has_status(cluster, number_available=1, number_misscheduled=0))
     assert set(await images(cluster)) == {"n2"}
     evict = patches.merge_patch({"spec": {"taints": [{"key": "own", "effect": "NoExecute"}]}})
-    await cluster.client.patch(Node, evict, name="n2")
+    await cluster.client.patch(Node, "n2", evict)
     await eventually(lambda: has_status(cluster, desired_number_scheduled=0, current_number_scheduled=0))
     assert await images(cluster) == {}
 
@@ -206,7 +206,7 @@ async def test_failed_pods_are_replaced_with_backoff(cluster: Cluster) -> None:
         seen.add(pod.name)
         times.append(loop.time())
         failed = patches.merge_patch({"status": {"phase": "Failed"}})
-        await cluster.client.patch(Pod, failed, name=pod.name, namespace="default", subresource="status")
+        await cluster.client.patch(Pod, pod.name, failed, namespace="default", subresource="status")
     waits = [later - earlier for earlier, later in itertools.pairwise(times)]
     assert waits[0] < 0.5
     assert 0.9 < waits[1] < 1.5

@@ -55,7 +55,7 @@ async def is_rolled_out(cluster: Cluster, *, revision: str = "1") -> Deployment 
 async def set_image(cluster: Cluster, image: str) -> None:
     change = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}}
     patch = patches.strategic_merge_patch(change)
-    await cluster.client.patch(Deployment, patch, name="web", namespace="default")
+    await cluster.client.patch(Deployment, "web", patch, namespace="default")
 
 
 def conditions(deployment: Deployment) -> dict[str, tuple[str | None, str | None, str | None]]:
@@ -142,7 +142,7 @@ async def test_paused_deployment_scales_but_does_not_roll(cluster: Cluster) -> N
     await cluster.client.create(web(2))
     await eventually(lambda: is_rolled_out(cluster))
     pause = patches.merge_patch({"spec": {"paused": True}})
-    await cluster.client.patch(Deployment, pause, name="web", namespace="default")
+    await cluster.client.patch(Deployment, "web", pause, namespace="default")
     await set_image(cluster, "nginx:2")
     await cluster.client.scale(Deployment, "web", namespace="default", replicas=3)
 
@@ -154,7 +154,7 @@ async def test_paused_deployment_scales_but_does_not_roll(cluster: Cluster) -> N
     assert conditions(paused)["Progressing"] == ("Unknown", "DeploymentPaused", "Deployment is paused")
     assert len(await replica_sets(cluster)) == 1
     resume = patches.merge_patch({"spec": {"paused": False}})
-    await cluster.client.patch(Deployment, resume, name="web", namespace="default")
+    await cluster.client.patch(Deployment, "web", resume, namespace="default")
     done = await eventually(lambda: is_rolled_out(cluster, revision="2"))
     assert conditions(done)["Progressing"][1] == "NewReplicaSetAvailable"
 

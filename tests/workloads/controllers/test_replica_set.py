@@ -60,7 +60,7 @@ async def test_replaces_deleted_and_finished_pods(cluster: Cluster) -> None:
     first, second = await cluster.pods()
     await cluster.client.delete(Pod, first.name, namespace="default")
     failed = patches.merge_patch({"status": {"phase": "Failed"}})
-    await cluster.client.patch(Pod, failed, name=second.name, namespace="default", subresource="status")
+    await cluster.client.patch(Pod, second.name, failed, namespace="default", subresource="status")
 
     async def replaced() -> bool:
         names = {pod.name for pod in await cluster.pods() if pod.status and pod.status.phase == "Running"}
@@ -76,7 +76,7 @@ async def test_deletes_pods_with_low_cost_first(cluster: Cluster) -> None:
     costs = {pods[0].name: "10", pods[1].name: "-5", pods[2].name: "7", pods[3].name: "-6"}
     for name, cost in costs.items():
         change = {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": cost}}}
-        await cluster.client.patch(Pod, patches.merge_patch(change), name=name, namespace="default")
+        await cluster.client.patch(Pod, name, patches.merge_patch(change), namespace="default")
     await cluster.client.scale(ReplicaSet, "web", namespace="default", replicas=2)
     await eventually(lambda: has_status(cluster, replicas=2))
     assert {pod.name for pod in await cluster.pods()} == {pods[0].name, pods[2].name}
@@ -92,7 +92,7 @@ async def test_adopts_and_releases_pods(cluster: Cluster) -> None:
     assert "orphan" in {pod.name for pod in pods}
     assert all(pod.metadata.owner_references for pod in pods)
     change = patches.merge_patch({"metadata": {"labels": {"app": "other"}}})
-    await cluster.client.patch(Pod, change, name="orphan", namespace="default")
+    await cluster.client.patch(Pod, "orphan", change, namespace="default")
 
     async def released() -> bool:
         orphan = await cluster.client.get(Pod, "orphan", namespace="default")
@@ -139,9 +139,9 @@ async def test_status_is_not_written_without_changes(cluster: Cluster) -> None:
     before = await eventually(lambda: has_status(cluster, available_replicas=1))
     (pod,) = await cluster.pods()
     change = patches.merge_patch({"metadata": {"annotations": {HOLD: "x"}}})
-    await cluster.client.patch(Pod, change, name=pod.name, namespace="default")
+    await cluster.client.patch(Pod, pod.name, change, namespace="default")
     change = patches.merge_patch({"metadata": {"labels": {"seen": "x"}}})
-    await cluster.client.patch(ReplicaSet, change, name="web", namespace="default")
+    await cluster.client.patch(ReplicaSet, "web", change, namespace="default")
     await cluster.client.scale(ReplicaSet, "web", namespace="default", replicas=2)
     after = await eventually(lambda: has_status(cluster, available_replicas=2))
     assert after.status.observed_generation == before.status.observed_generation + 1

@@ -55,7 +55,7 @@ async def has_status(cluster: Cluster, **expected: Any) -> StatefulSet | None:
 async def set_image(cluster: Cluster, image: str) -> None:
     change = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}}
     patch = patches.strategic_merge_patch(change)
-    await cluster.client.patch(StatefulSet, patch, name="db", namespace="default")
+    await cluster.client.patch(StatefulSet, "db", patch, namespace="default")
 
 
 async def images(cluster: Cluster) -> dict[str, str | None]:
@@ -156,7 +156,7 @@ async def test_rolling_update_with_partition(cluster: Cluster) -> None:
     patch = patches.merge_patch({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}})
     seen: list[tuple[str, str]] = []
     observing = asyncio.create_task(observe(cluster, seen))
-    await cluster.client.patch(StatefulSet, patch, name="db", namespace="default")
+    await cluster.client.patch(StatefulSet, "db", patch, namespace="default")
     revision = found.status.update_revision
     await eventually(lambda: has_status(cluster, current_revision=revision, available_replicas=3))
     observing.cancel()

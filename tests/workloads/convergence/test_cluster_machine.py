@@ -178,7 +178,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     async def _patch(self, name: str, change: dict[str, Any]) -> None:
         patch = patches.strategic_merge_patch(change)
-        await self.client.patch(KINDS[name], patch, name=name, namespace="default")
+        await self.client.patch(KINDS[name], name, patch, namespace="default")
 
     async def _remove_pod(self, position: int, fails: bool) -> None:
         pods = await self.client.list(Pod, namespace="default")
@@ -187,7 +187,7 @@ class ClusterMachine(RuleBasedStateMachine):
         pod = pods[position % len(pods)]
         if fails:
             patch = patches.merge_patch({"status": {"phase": "Failed"}})
-            await self.client.patch(Pod, patch, name=pod.name, namespace="default", subresource="status")
+            await self.client.patch(Pod, pod.name, patch, namespace="default", subresource="status")
         else:
             await self.client.delete(Pod, pod.name, namespace="default", missing_ok=True)
 

@@ -79,7 +79,7 @@ class Model:
             await self._patch({"spec": {"paused": bool(value)}})
         elif action == "cordon":
             cordon = patches.merge_patch({"spec": {"unschedulable": bool(value)}})
-            await self.client.patch(Node, cordon, name="node-0")
+            await self.client.patch(Node, "node-0", cordon)
         elif action == "wait":
             await asyncio.sleep(value / 10)
         elif pods := await self.client.list(Pod, namespace="default"):
@@ -88,11 +88,11 @@ class Model:
                 await self.client.delete(Pod, pod.name, namespace="default", missing_ok=True)
             else:
                 failed = patches.merge_patch({"status": {"phase": "Failed"}})
-                await self.client.patch(Pod, failed, name=pod.name, namespace="default", subresource="status")
+                await self.client.patch(Pod, pod.name, failed, namespace="default", subresource="status")
 
     async def _patch(self, change: dict[str, Any]) -> None:
         patch = patches.strategic_merge_patch(change)
-        await self.client.patch(Deployment, patch, name="web", namespace="default")
+        await self.client.patch(Deployment, "web", patch, namespace="default")
 
     async def has_converged(self) -> bool:
         """Whether exactly the declared pods run, all of them owned, and the status says so."""

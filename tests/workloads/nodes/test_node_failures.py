@@ -190,7 +190,7 @@ async def test_no_eviction_when_all_nodes_have_failed(cluster: Cluster) -> None:
 async def test_no_execute_taint_of_a_user(cluster: Cluster) -> None:
     await cluster.create_pod("web", "node-2")
     taint = {"key": "maintenance", "effect": "NoExecute"}
-    await cluster.client.patch("nodes", patches.merge_patch({"spec": {"taints": [taint]}}), name="node-2")
+    await cluster.client.patch("nodes", "node-2", patches.merge_patch({"spec": {"taints": [taint]}}))
     await cluster.until_deleted("web", 5.0)
 
 
@@ -226,7 +226,7 @@ async def test_terminating_pods_of_an_out_of_service_node_are_collected(cluster:
     assert await cluster.client.get_or_none("pods", "web") is not None
     taint = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
     await cluster.client.patch(
-        "nodes", patches.strategic_merge_patch({"spec": {"taints": [taint]}}), name="node-0"
+        "nodes", "node-0", patches.strategic_merge_patch({"spec": {"taints": [taint]}})
     )
     await cluster.until_deleted("web", 5.0)
 

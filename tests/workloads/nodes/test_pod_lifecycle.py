@@ -190,8 +190,8 @@ async def test_image_pull_error(cluster: SimulatedCluster) -> None:
     assert state(status)["waiting"]["message"].startswith('Back-off pulling image "nginx:1": ErrImagePull: ')
     await cluster.client.patch(
         "pods",
+        "web",
         patches.merge_patch({"metadata": {"annotations": {"sim.kubewright.dev/image-pull-error": None}}}),
-        name="web",
     )
     await cluster.wait_ready("web", 60.0)
 
@@ -199,9 +199,7 @@ async def test_image_pull_error(cluster: SimulatedCluster) -> None:
 async def test_active_deadline_can_be_shortened(cluster: SimulatedCluster) -> None:
     await cluster.create_pod("web", activeDeadlineSeconds=3000)
     await cluster.wait_ready("web")
-    await cluster.client.patch(
-        "pods", patches.merge_patch({"spec": {"activeDeadlineSeconds": 5}}), name="web"
-    )
+    await cluster.client.patch("pods", "web", patches.merge_patch({"spec": {"activeDeadlineSeconds": 5}}))
     status = await cluster.wait_for("web", lambda status: status["phase"] == "Failed", 30.0)
     assert status["reason"] == "DeadlineExceeded"
 
@@ -209,9 +207,7 @@ async def test_active_deadline_can_be_shortened(cluster: SimulatedCluster) -> No
 async def test_observed_generation_follows_the_spec(cluster: SimulatedCluster) -> None:
     await cluster.create_pod("web")
     await cluster.wait_ready("web")
-    await cluster.client.patch(
-        "pods", patches.merge_patch({"spec": {"activeDeadlineSeconds": 500}}), name="web"
-    )
+    await cluster.client.patch("pods", "web", patches.merge_patch({"spec": {"activeDeadlineSeconds": 500}}))
     await cluster.wait_for("web", lambda status: status["observedGeneration"] == 2, 10.0)
 
 
@@ -289,7 +285,7 @@ async def test_readiness_gates(cluster: SimulatedCluster) -> None:
         'corresponding condition of pod readiness gate "example.com/ready" does not exist.',
     )
     gate = {"status": {"conditions": [{"type": "example.com/ready", "status": "True"}]}}
-    await cluster.client.patch("pods", patches.strategic_merge_patch(gate), name="web", subresource="status")
+    await cluster.client.patch("pods", "web", patches.strategic_merge_patch(gate), subresource="status")
     status = await cluster.wait_ready("web")
     assert condition(status, "example.com/ready")[0] == "True"
 
@@ -358,7 +354,7 @@ async def test_ephemeral_containers(cluster: SimulatedCluster) -> None:
     await cluster.wait_ready("web")
     debug = {"spec": {"ephemeralContainers": [{"name": "debug", "image": "busybox:1"}]}}
     await cluster.client.patch(
-        "pods", patches.strategic_merge_patch(debug), name="web", subresource="ephemeralcontainers"
+        "pods", "web", patches.strategic_merge_patch(debug), subresource="ephemeralcontainers"
     )
     status = await cluster.wait_for("web", lambda status: "ephemeralContainerStatuses" in status)
     assert status["ephemeralContainerStatuses"][0]["state"]["running"]
@@ -371,9 +367,7 @@ async def test_resize_in_place(cluster: SimulatedCluster) -> None:
 
     async def resize(cpu: str) -> None:
         change = {"spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": cpu}}}]}}
-        await cluster.client.patch(
-            "pods", patches.strategic_merge_patch(change), name="web", subresource="resize"
-        )
+        await cluster.client.patch("pods", "web", patches.strategic_merge_patch(change), subresource="resize")
 
     def has(cpu: str) -> Any:
         return lambda status: status["containerStatuses"][0]["resources"] == {"requests": {"cpu": cpu}}

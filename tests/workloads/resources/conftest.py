@@ -66,8 +66,8 @@ class Components:
 
         await self.client.patch(
             "pods",
+            name,
             patches.merge_patch({"status": body}),
-            name=name,
             namespace=namespace,
             subresource="status",
         )

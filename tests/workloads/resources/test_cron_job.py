@@ -42,7 +42,7 @@ async def finish(cluster: Any, job: Job, condition: str = "Complete") -> None:
     if condition == "Complete":
         status["completionTime"] = now
     change = patches.merge_patch({"status": status})
-    await cluster.client.patch("jobs", change, name=job.name, namespace="default", subresource="status")
+    await cluster.client.patch("jobs", job.name, change, namespace="default", subresource="status")
 
 
 async def test_schedule(run: Any) -> None:
@@ -83,7 +83,7 @@ async def test_schedule(run: Any) -> None:
         assert ("SawCompletedJob", f"Saw completed job: {first.name}, condition: Complete") in events
         assert ("SuccessfulDelete", f"Deleted job {first.name}") in events
         await client.patch(
-            "cronjobs", patches.merge_patch({"spec": {"suspend": True}}), name="tick", namespace="default"
+            "cronjobs", "tick", patches.merge_patch({"spec": {"suspend": True}}), namespace="default"
         )
         await asyncio.sleep(1)
         writes = len(cluster.requests)
@@ -99,7 +99,7 @@ async def test_concurrency_policies(run: Any) -> None:
         (only,) = await jobs(cluster)
         assert any(reason == "JobAlreadyActive" for reason, _ in await cluster.events())
         change = patches.merge_patch({"spec": {"concurrencyPolicy": "Replace"}})
-        await client.patch("cronjobs", change, name="tick", namespace="default")
+        await client.patch("cronjobs", "tick", change, namespace="default")
         await asyncio.sleep(61)
         (replaced,) = await jobs(cluster)
         assert replaced.name != only.name

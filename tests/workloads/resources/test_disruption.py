@@ -113,7 +113,7 @@ async def test_unmanaged_pods_and_no_pods(run: Any, pod: Any) -> None:
         # A pod that is not ready may be evicted because enough others are healthy.
         await evict(cluster, "b")
         change = patches.merge_patch({"spec": {"minAvailable": "50%"}})
-        await cluster.client.patch("poddisruptionbudgets", change, name="web", namespace="default")
+        await cluster.client.patch("poddisruptionbudgets", "web", change, namespace="default")
         await asyncio.sleep(1)
         (text,) = [text for reason, text in await cluster.events() if reason == "UnmanagedPods"]
         assert (

@@ -151,7 +151,7 @@ async def test_hints_and_services_without_pods(run: Any, pod: Any, node: Any) ->
         assert found_hints.for_zones[0].name == "z"
         assert found_hints.for_nodes[0].name == "n1"
         change = patches.merge_patch({"spec": {"trafficDistribution": None}})
-        await client.patch("services", change, name="web", namespace="default")
+        await client.patch("services", "web", change, namespace="default")
 
         async def no_hints() -> Any:
             (found,) = await slices(cluster)
@@ -185,7 +185,7 @@ async def test_mirroring(run: Any) -> None:
         label = patches.merge_patch(
             {"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}}
         )
-        await client.patch("endpoints", label, name="db", namespace="default")
+        await client.patch("endpoints", "db", label, namespace="default")
 
         async def removed() -> Any:
             return not await slices(cluster, "db")

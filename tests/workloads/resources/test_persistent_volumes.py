@@ -109,7 +109,7 @@ async def test_provision_expand_and_delete(run: Any) -> None:
             "ProvisioningSucceeded",
         ]
         size = patches.merge_patch({"spec": {"resources": {"requests": {"storage": "5Gi"}}}})
-        await client.patch("persistentvolumeclaims", size, name="data", namespace="default")
+        await client.patch("persistentvolumeclaims", "data", size, namespace="default")
 
         async def expanded() -> Any:
             found = await get_claim(cluster)
@@ -136,8 +136,8 @@ async def test_wait_for_first_consumer_and_retain(run: Any) -> None:
         node = {"volume.kubernetes.io/selected-node": "n1"}
         await client.patch(
             "persistentvolumeclaims",
+            "data",
             patches.merge_patch({"metadata": {"annotations": node}}),
-            name="data",
             namespace="default",
         )
         bound = await wait_for_phase(cluster, "Bound")
@@ -147,7 +147,7 @@ async def test_wait_for_first_consumer_and_retain(run: Any) -> None:
         (term,) = made.spec.node_affinity.required.node_selector_terms
         assert term.match_expressions[0].values == ["n1"]
         retain = patches.merge_patch({"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
-        await client.patch("persistentvolumes", retain, name=name)
+        await client.patch("persistentvolumes", name, retain)
         await client.delete(PersistentVolumeClaim, "data", namespace="default")
 
         async def released() -> Any:
@@ -168,7 +168,7 @@ async def test_claim_that_names_its_volume(run: Any) -> None:
         await wait_for_phase(cluster, "Bound", "other")
         await client.delete(PersistentVolume, "small")
         finalizers = patches.merge_patch({"metadata": {"finalizers": None}})
-        await client.patch("persistentvolumes", finalizers, name="small")
+        await client.patch("persistentvolumes", "small", finalizers)
         await wait_for_phase(cluster, "Lost", "other")
         assert ("ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!") in (
             await cluster.events()

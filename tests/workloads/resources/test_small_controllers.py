@@ -137,8 +137,8 @@ async def test_legacy_tokens(run: Any) -> None:
         start = datetime.now(UTC)
         await client.patch(
             "configmaps",
+            tracking,
             patches.merge_patch({"data": {"since": f"{start - timedelta(days=800):%Y-%m-%d}"}}),
-            name=tracking,
             namespace="kube-system",
         )
         await client.create(template())

@@ -45,7 +45,7 @@ class ScenarioCluster:
     async def patch(self, kind: Any, name: str, change: Object) -> None:
         """Patch an object."""
         patch = patches.strategic_merge_patch(change)
-        await self.client.patch(kind, patch, name=name, namespace=self.namespace)
+        await self.client.patch(kind, name, patch, namespace=self.namespace)
 
     async def wait(self, check: Callable[[], Awaitable[Any]]) -> Any:
         """Wait until a check returns a true value."""
@@ -161,20 +161,20 @@ async def drain_under_budget(cluster: ScenarioCluster) -> None:
     await cluster.wait(cluster.rolled_out)
     await _label_nodes(cluster.client, {"node-1": "drained"})
     cordon = patches.merge_patch({"spec": {"unschedulable": True}})
-    await cluster.client.patch(Node, cordon, name="node-0")
+    await cluster.client.patch(Node, "node-0", cordon)
     try:
         for pod in await cluster.pods():
             await _evict(cluster, pod.name)
         await cluster.wait(cluster.rolled_out)
     finally:
         uncordon = patches.merge_patch({"spec": {"unschedulable": None}})
-        await cluster.client.patch(Node, uncordon, name="node-0")
+        await cluster.client.patch(Node, "node-0", uncordon)
         await _label_nodes(cluster.client, {"node-0": None, "node-1": None})
 
 
 async def _label_nodes(client: Client, pools: dict[str, str | None]) -> None:
     for name, pool in pools.items():
-        await client.patch(Node, patches.merge_patch({"metadata": {"labels": {"pool": pool}}}), name=name)
+        await client.patch(Node, name, patches.merge_patch({"metadata": {"labels": {"pool": pool}}}))
 
 
 async def _evict(cluster: ScenarioCluster, pod: str) -> None:

@@ -377,7 +377,7 @@ async def run_scenario(
             name = data["metadata"]["name"]
             if data["kind"] == "Node":
                 change = {"spec": {"taints": data["spec"].get("taints")}}
-                await client.patch(Node, merge_patch(change), name=name)
+                await client.patch(Node, name, merge_patch(change))
             elif data["kind"] == "Pod":
                 await eventually(lambda name=name: _is_decided(client, name))
         names = [data["metadata"]["name"] for data in scenario.objects if data["kind"] == "Pod"]

@@ -186,7 +186,7 @@ class ScheduledCluster:
                 # New nodes have the taint not-ready, which the node lifecycle controller removes.
                 taints = data["spec"].get("taints")
                 name = data["metadata"]["name"]
-                await self.client.patch(Node, merge_patch({"spec": {"taints": taints}}), name=name)
+                await self.client.patch(Node, name, merge_patch({"spec": {"taints": taints}}))
 
     async def pod(self, name: str, *, namespace: str = "default") -> Pod:
         """Read a pod from the server."""

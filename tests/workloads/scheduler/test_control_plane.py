@@ -85,7 +85,7 @@ async def test_uncordoned_node_receives_waiting_pods() -> None:
             "no new claims to deallocate, preemption: 0/1 nodes are available: "
             "1 Preemption is not helpful for scheduling."
         )
-        await cluster.client.patch(Node, merge_patch({"spec": {"unschedulable": None}}), name="a")
+        await cluster.client.patch(Node, "a", merge_patch({"spec": {"unschedulable": None}}))
         assert await cluster.node_of("web") == "a"
 
 
@@ -167,8 +167,8 @@ async def test_finished_and_deleted_pods_free_their_resources() -> None:
         await cluster.condition("second")
         await cluster.client.patch(
             Pod,
+            "first",
             strategic_merge_patch({"status": {"phase": "Succeeded"}}),
-            name="first",
             namespace="default",
             subresource="status",
         )
@@ -221,13 +221,13 @@ async def test_volume_is_provisioned_on_the_selected_node() -> None:
         # What the provisioner and the volume controller do.
         await cluster.client.patch(
             "persistentvolumeclaims",
+            "data",
             merge_patch(
                 {
                     "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
                     "spec": {"volumeName": "pv-1"},
                 }
             ),
-            name="data",
             namespace="default",
         )
         assert await cluster.node_of("db") == "a"

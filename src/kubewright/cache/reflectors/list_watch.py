@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubewright.client.kind_types import AnyKind
+from kubewright.client.kind_types import ALL_NAMESPACES, AnyKind
 from kubewright.client.listwatch.raw import RawPage, RawWatch
 from kubewright.client.selectors import Fields, Labels
 from kubewright.client.verbs.read import ReadVerbs
@@ -25,7 +25,8 @@ class ListWatch:
     ) -> None:
         self._client = client
         self._kind = kind
-        self._namespace = namespace or None
+        everywhere = None if client.options.only_namespace else ALL_NAMESPACES
+        self._namespace = namespace or everywhere
         self._labels = labels
         self._fields = fields
 

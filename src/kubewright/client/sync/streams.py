@@ -1,18 +1,15 @@
-"""Watches, logs, commands, port forwards and subresources of a `SyncClient`."""
+"""Watches, logs, commands and port forwards of a `SyncClient`."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from typing import Any, Generic, Self, TypeVar, overload
+from collections.abc import Awaitable, Iterator
+from typing import Generic, Self, TypeVar
 
-from kubewright.api.unstructured import Unstructured
 from kubewright.client.kind_types import ObjectT
 from kubewright.client.listwatch.watch import Watch, WatchEvent
-from kubewright.client.patches import Patch
 from kubewright.client.streams.exec import ExecCommand, ExecResult, RemoteProcess
 from kubewright.client.streams.pod_log import PodLog
 from kubewright.client.streams.port_forward import PortForward
-from kubewright.client.verbs.subresource import SubresourceClient, SubresourceT
 
 from .event_loop_thread import EventLoopThread
 
@@ -140,45 +137,10 @@ class SyncPortForward:
         self._thread.run(self._forward.__aexit__(*exc))
 
 
-class SyncSubresourceClient:
-    """Verbs on one subresource of one object. `as_` is the class that a response is decoded as."""
-
-    def __init__(self, client: SubresourceClient, thread: EventLoopThread) -> None:
-        self._client = client
-        self._run: Callable[[Coroutine[Any, Any, Any]], Any] = thread.run
-
-    @overload
-    def get(self) -> Unstructured: ...
-    @overload
-    def get(self, as_: type[SubresourceT]) -> SubresourceT: ...
-    def get(self, as_: type[Any] = Unstructured) -> Any:
-        """Read the subresource."""
-        return self._run(self._client.get(as_))
-
-    def create(self, body: SubresourceT, *, dry_run: bool = False) -> SubresourceT:
-        """Post an object to the subresource and return the response, of the same class."""
-        created: SubresourceT = self._run(self._client.create(body, dry_run=dry_run))
-        return created
-
-    def update(self, body: SubresourceT, *, dry_run: bool = False) -> SubresourceT:
-        """Replace the subresource."""
-        updated: SubresourceT = self._run(self._client.update(body, dry_run=dry_run))
-        return updated
-
-    @overload
-    def patch(self, patch: Patch, *, dry_run: bool = False) -> Unstructured: ...
-    @overload
-    def patch(self, patch: Patch, as_: type[SubresourceT], *, dry_run: bool = False) -> SubresourceT: ...
-    def patch(self, patch: Patch, as_: type[Any] = Unstructured, *, dry_run: bool = False) -> Any:
-        """Patch the subresource."""
-        return self._run(self._client.patch(patch, as_, dry_run=dry_run))
-
-
 __all__ = [
     "SyncExecCommand",
     "SyncPodLog",
     "SyncPortForward",
     "SyncRemoteProcess",
-    "SyncSubresourceClient",
     "SyncWatch",
 ]

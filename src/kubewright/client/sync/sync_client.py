@@ -7,204 +7,182 @@
         with client.port_forward("web-0", 8080) as forward: ...
 
 Each verb runs the verb of `Client` with the same name and arguments in a background thread and waits for it.
+Written by `tools/generate_sync_client.py`; do not edit.
 """
 
 from __future__ import annotations
 
-import builtins
-import os
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
-from kubewright.api.meta import MetaObject, PartialObjectMetadata
 from kubewright.api.unstructured import Unstructured
-from kubewright.client.arguments import (
-    ApplyArguments,
-    ConnectOptions,
-    DeleteArguments,
-    FieldValidation,
-    GetArguments,
-    ListArguments,
-    PatchArguments,
-    Propagation,
-    WatchArguments,
-    WriteArguments,
+from kubewright.client.listwatch.pager import PAGE_SIZE, ListResult
+from kubewright.client.patches import (
+    Patch,
+    former_patch_order,
 )
-from kubewright.client.client import Client
-from kubewright.client.config.cluster_config import ClusterConfig
-from kubewright.client.kind_types import (
-    AnyKind,
-    MetadataKind,
-    ObjectOrKind,
-    TypedT,
-    UnstructuredKind,
-)
-from kubewright.client.listwatch.pager import ListResult
-from kubewright.client.patches import Patch
-from kubewright.client.rest.request import Interceptor
-from kubewright.client.selectors import Fields, Labels
-from kubewright.client.streams.exec import ExecResult
-from kubewright.client.verbs.create_or_update import OperationResult, UpsertT
-from kubewright.client.verbs.pods import PodRef
-from kubewright.client.verbs.write import WritableT
-from kubewright.deprecation import renamed_parameter
+from kubewright.deprecation import adapted, renamed_parameter
 
-from .event_loop_thread import EventLoopThread
-from .streams import (
-    SyncExecCommand,
-    SyncPodLog,
-    SyncPortForward,
-    SyncSubresourceClient,
-    SyncWatch,
-    as_coroutine,
-)
+from .base import BlockingSubresource, BlockingVerbs
+from .streams import SyncExecCommand, SyncPodLog, SyncPortForward, SyncWatch, as_coroutine
 
 if TYPE_CHECKING:
+    import builtins
+    import os
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
     from kubewright.api.autoscaling.v1 import Scale
+    from kubewright.api.meta import Preconditions
+    from kubewright.client.arguments import (
+        DeleteArguments,
+        FieldValidation,
+        GetArguments,
+        ListArguments,
+        PatchArguments,
+        Propagation,
+        WatchArguments,
+    )
+    from kubewright.client.kind_types import AnyKind, KindOf, ObjectOrKind, ObjectT
+    from kubewright.client.rest.request import Interceptor
+    from kubewright.client.selectors import Fields, Labels
+    from kubewright.client.verbs.create_or_update import OperationResult, UpsertT
+    from kubewright.client.verbs.pods import PodRef
+    from kubewright.client.verbs.subresource import SubresourceT
+    from kubewright.client.verbs.write import WritableT
 
-ResultT = TypeVar("ResultT")
+
+class SyncSubresourceClient(BlockingSubresource):
+    """Verbs on one subresource of one object. `as_` is the class that a response is decoded as."""
+
+    @overload
+    def get(self) -> Unstructured: ...
+
+    @overload
+    def get(self, as_: type[SubresourceT]) -> SubresourceT: ...
+
+    def get(self, as_: type[Any] = Unstructured) -> Any:
+        """Read the subresource."""
+        return self.run(self._client.get(as_))
+
+    def create(self, body: SubresourceT, *, dry_run: bool = False) -> SubresourceT:
+        """Post an object to the subresource and return the response, of the same class."""
+        return self.run(self._client.create(body, dry_run=dry_run))
+
+    def update(self, body: SubresourceT, *, dry_run: bool = False) -> SubresourceT:
+        """Replace the subresource."""
+        return self.run(self._client.update(body, dry_run=dry_run))
+
+    @overload
+    def patch(self, patch: Patch, *, dry_run: bool = False) -> Unstructured: ...
+
+    @overload
+    def patch(self, patch: Patch, as_: type[SubresourceT], *, dry_run: bool = False) -> SubresourceT: ...
+
+    def patch(self, patch: Patch, as_: type[Any] = Unstructured, *, dry_run: bool = False) -> Any:
+        """Patch the subresource."""
+        return self.run(self._client.patch(patch, as_, dry_run=dry_run))
 
 
-class SyncClient:
+class SyncClient(BlockingVerbs):
     """A synchronous client of one API server. Close it, or use it in `with`."""
 
-    def __init__(self, client: Client, thread: EventLoopThread | None = None) -> None:
-        self.async_client = client
-        """The client that runs in the background thread; `run` awaits its coroutines."""
-        self._thread = thread or EventLoopThread()
-        self._owns_thread = thread is None
-
-    @classmethod
-    def connect(
-        cls,
-        kubeconfig: str | os.PathLike[str] | ClusterConfig | None = None,
-        **options: Unpack[ConnectOptions],
-    ) -> Self:
-        """Return a client for the cluster that kubectl would use, with the options of `Client.connect`."""
-        return cls(Client.connect(kubeconfig, **options))
-
-    def run(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
-        """Run a coroutine of `async_client` in the background thread and return its result."""
-        return self._thread.run(coroutine)
-
-    def close(self) -> None:
-        """Close the connections and end the background thread."""
-        self._thread.run(self.async_client.aclose())
-        if self._owns_thread:
-            self._thread.stop()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    # Reads
+    @overload
+    def get(self, kind: KindOf[ObjectT], name: str, **arguments: Unpack[GetArguments]) -> ObjectT: ...
 
     @overload
-    def get(self, kind: type[TypedT], name: str, **arguments: Unpack[GetArguments]) -> TypedT: ...
-    @overload
-    def get(self, kind: UnstructuredKind, name: str, **arguments: Unpack[GetArguments]) -> Unstructured: ...
-    @overload
-    def get(
-        self, kind: MetadataKind, name: str, **arguments: Unpack[GetArguments]
-    ) -> PartialObjectMetadata: ...
-    def get(self, kind: Any, name: str, **arguments: Unpack[GetArguments]) -> Any:
-        """Return one object by name; raise `NotFound` if it does not exist."""
-        return self.run(self.async_client.get(kind, name, **arguments))
+    def get(self, kind: str, name: str, **arguments: Unpack[GetArguments]) -> Unstructured: ...
 
-    @overload
-    def get_or_none(
-        self, kind: type[TypedT], name: str, **arguments: Unpack[GetArguments]
-    ) -> TypedT | None: ...
-    @overload
-    def get_or_none(
-        self, kind: UnstructuredKind, name: str, **arguments: Unpack[GetArguments]
-    ) -> Unstructured | None: ...
-    @overload
-    def get_or_none(
-        self, kind: MetadataKind, name: str, **arguments: Unpack[GetArguments]
-    ) -> PartialObjectMetadata | None: ...
-    def get_or_none(self, kind: Any, name: str, **arguments: Unpack[GetArguments]) -> Any:
-        """Return one object by name, or `None` if it does not exist."""
-        return self.run(self.async_client.get_or_none(kind, name, **arguments))
+    def get(self, kind: Any, name: str, *, namespace: str | None = None, resource_version: str = "") -> Any:
+        """Return one object by name; raise `NotFound` if it does not exist.
 
-    @overload
-    def list(self, kind: type[TypedT], **arguments: Unpack[ListArguments]) -> ListResult[TypedT]: ...
-    @overload
-    def list(
-        self, kind: UnstructuredKind, **arguments: Unpack[ListArguments]
-    ) -> ListResult[Unstructured]: ...
-    @overload
-    def list(
-        self, kind: MetadataKind, **arguments: Unpack[ListArguments]
-    ) -> ListResult[PartialObjectMetadata]: ...
-    def list(self, kind: Any, **arguments: Unpack[ListArguments]) -> ListResult[Any]:
-        """Return all objects of a kind that match; `iterate` holds one page at a time."""
-        return self.run(as_coroutine(self.async_client.list(kind, **arguments)))
-
-    @overload
-    def iterate(self, kind: type[TypedT], **arguments: Unpack[ListArguments]) -> Iterator[TypedT]: ...
-    @overload
-    def iterate(
-        self, kind: UnstructuredKind, **arguments: Unpack[ListArguments]
-    ) -> Iterator[Unstructured]: ...
-    @overload
-    def iterate(
-        self, kind: MetadataKind, **arguments: Unpack[ListArguments]
-    ) -> Iterator[PartialObjectMetadata]: ...
-    def iterate(self, kind: Any, **arguments: Unpack[ListArguments]) -> Iterator[Any]:
-        """Yield objects page by page, for collections that are too large for a list."""
-        return self._thread.iterate(self.async_client.list(kind, **arguments))
-
-    @overload
-    def watch(self, kind: type[TypedT], **arguments: Unpack[WatchArguments]) -> SyncWatch[TypedT]: ...
-    @overload
-    def watch(
-        self, kind: UnstructuredKind, **arguments: Unpack[WatchArguments]
-    ) -> SyncWatch[Unstructured]: ...
-    @overload
-    def watch(
-        self, kind: MetadataKind, **arguments: Unpack[WatchArguments]
-    ) -> SyncWatch[PartialObjectMetadata]: ...
-    def watch(self, kind: Any, **arguments: Unpack[WatchArguments]) -> SyncWatch[Any]:
-        """Watch objects of a kind: `for event in client.watch(Pod, namespace="shop")`."""
-        return SyncWatch(self.async_client.watch(kind, **arguments), self._thread)
-
-    @overload
-    def wait(
-        self,
-        target: type[TypedT] | TypedT,
-        name: str | None = None,
-        *,
-        namespace: str | None = None,
-        until: Callable[[TypedT | None], bool],
-        timeout: float | None = 30.0,
-    ) -> TypedT | None: ...
-    @overload
-    def wait(
-        self,
-        target: UnstructuredKind | Unstructured,
-        name: str | None = None,
-        *,
-        namespace: str | None = None,
-        until: Callable[[Unstructured | None], bool],
-        timeout: float | None = 30.0,
-    ) -> Unstructured | None: ...
-    def wait(
-        self,
-        target: Any,
-        name: str | None = None,
-        *,
-        namespace: str | None = None,
-        until: Callable[[Any], bool],
-        timeout: float | None = 30.0,
-    ) -> Any:
-        """Wait until a predicate holds for an object, and return the object."""
+        See `Client.get`.
+        """
         return self.run(
-            self.async_client.wait(target, name, namespace=namespace, until=until, timeout=timeout)
+            self.async_client.get(kind, name, namespace=namespace, resource_version=resource_version)
+        )
+
+    @overload
+    def get_or_none(
+        self, kind: KindOf[ObjectT], name: str, **arguments: Unpack[GetArguments]
+    ) -> ObjectT | None: ...
+
+    @overload
+    def get_or_none(self, kind: str, name: str, **arguments: Unpack[GetArguments]) -> Unstructured | None: ...
+
+    def get_or_none(
+        self, kind: Any, name: str, *, namespace: str | None = None, resource_version: str = ""
+    ) -> Any:
+        """Return one object by name, or `None` if it does not exist."""
+        return self.run(
+            self.async_client.get_or_none(kind, name, namespace=namespace, resource_version=resource_version)
+        )
+
+    @overload
+    def list(self, kind: KindOf[ObjectT], **arguments: Unpack[ListArguments]) -> ListResult[ObjectT]: ...
+
+    @overload
+    def list(self, kind: str, **arguments: Unpack[ListArguments]) -> ListResult[Unstructured]: ...
+
+    def list(
+        self,
+        kind: Any,
+        *,
+        namespace: str | None = None,
+        labels: Labels | None = None,
+        fields: Fields | None = None,
+        limit: int | None = None,
+        page_size: int = PAGE_SIZE,
+        resource_version: str = "",
+        resource_version_match: str = "",
+    ) -> ListResult[Any]:
+        """Return all objects of a kind that match; `iterate` holds one page at a time. See `Client.list`."""
+        return self.run(
+            as_coroutine(
+                self.async_client.list(
+                    kind,
+                    namespace=namespace,
+                    labels=labels,
+                    fields=fields,
+                    limit=limit,
+                    page_size=page_size,
+                    resource_version=resource_version,
+                    resource_version_match=resource_version_match,
+                )
+            )
+        )
+
+    @overload
+    def watch(self, kind: KindOf[ObjectT], **arguments: Unpack[WatchArguments]) -> SyncWatch[ObjectT]: ...
+
+    @overload
+    def watch(self, kind: str, **arguments: Unpack[WatchArguments]) -> SyncWatch[Unstructured]: ...
+
+    def watch(
+        self,
+        kind: Any,
+        *,
+        name: str | None = None,
+        namespace: str | None = None,
+        labels: Labels | None = None,
+        fields: Fields | None = None,
+        resource_version: str = "",
+        bookmarks: bool = False,
+        resume: bool = True,
+    ) -> SyncWatch[Any]:
+        """Watch objects of a kind: `for event in client.watch(Pod, namespace="shop")`."""
+        return SyncWatch(
+            self.async_client.watch(
+                kind,
+                name=name,
+                namespace=namespace,
+                labels=labels,
+                fields=fields,
+                resource_version=resource_version,
+                bookmarks=bookmarks,
+                resume=resume,
+            ),
+            self._thread,
         )
 
     def table(
@@ -215,93 +193,222 @@ class SyncClient:
         namespace: str | None = None,
         labels: Labels | None = None,
     ) -> dict[str, Any]:
-        """Return one object or all objects of a kind as a `Table`."""
+        """Return one object or all objects of a kind as the server prints them: a `meta.k8s.io/v1 Table`."""
         return self.run(self.async_client.table(kind, name, namespace=namespace, labels=labels))
 
-    def version(self) -> dict[str, str]:
-        """Return the version of the server."""
-        return self.run(self.async_client.version())
+    @overload
+    def wait(
+        self,
+        target: KindOf[ObjectT] | ObjectT,
+        name: str | None = None,
+        *,
+        namespace: str | None = None,
+        until: Callable[[ObjectT | None], bool],
+        timeout: float | None = 30.0,
+    ) -> ObjectT | None: ...
 
-    # Writes
+    @overload
+    def wait(
+        self,
+        target: str,
+        name: str | None = None,
+        *,
+        namespace: str | None = None,
+        until: Callable[[Unstructured | None], bool],
+        timeout: float | None = 30.0,
+    ) -> Unstructured | None: ...
 
+    def wait(
+        self,
+        target: Any,
+        name: str | None = None,
+        *,
+        namespace: str | None = None,
+        until: Callable[[Any], bool],
+        timeout: float | None = 30.0,
+    ) -> Any:
+        """Wait until a predicate (`condition`, `deleted`, `exists`, `field_is` or a function) holds.
+
+        See `Client.wait`.
+        """
+        return self.run(
+            self.async_client.wait(target, name, namespace=namespace, until=until, timeout=timeout)
+        )
+
+    @renamed_parameter("field_owner", "field_manager")
     def create(
-        self, obj: WritableT, *, namespace: str | None = None, **arguments: Unpack[WriteArguments]
+        self,
+        obj: WritableT,
+        *,
+        namespace: str | None = None,
+        dry_run: bool = False,
+        field_manager: str = "",
+        field_validation: FieldValidation | None = None,
     ) -> WritableT:
         """Create an object; raise `AlreadyExists` if it exists."""
-        return self.run(self.async_client.create(obj, namespace=namespace, **arguments))
+        return self.run(
+            self.async_client.create(
+                obj,
+                namespace=namespace,
+                dry_run=dry_run,
+                field_manager=field_manager,
+                field_validation=field_validation,
+            )
+        )
 
-    def update(self, obj: WritableT, **arguments: Unpack[WriteArguments]) -> WritableT:
+    @renamed_parameter("field_owner", "field_manager")
+    def update(
+        self,
+        obj: WritableT,
+        *,
+        dry_run: bool = False,
+        field_manager: str = "",
+        field_validation: FieldValidation | None = None,
+    ) -> WritableT:
         """Send the changes since the object was read; raise `Conflict` if it has changed on the server."""
-        return self.run(self.async_client.update(obj, **arguments))
+        return self.run(
+            self.async_client.update(
+                obj, dry_run=dry_run, field_manager=field_manager, field_validation=field_validation
+            )
+        )
 
-    def update_status(self, obj: WritableT, **arguments: Unpack[WriteArguments]) -> WritableT:
-        """Send the changes of `status` to the status subresource, and nothing else."""
-        return self.run(self.async_client.update_status(obj, **arguments))
+    @renamed_parameter("field_owner", "field_manager")
+    def update_status(
+        self,
+        obj: WritableT,
+        *,
+        dry_run: bool = False,
+        field_manager: str = "",
+        field_validation: FieldValidation | None = None,
+    ) -> WritableT:
+        """Send the changes of `status` to the status subresource.
+
+        See `Client.update_status`.
+        """
+        return self.run(
+            self.async_client.update_status(
+                obj, dry_run=dry_run, field_manager=field_manager, field_validation=field_validation
+            )
+        )
 
     @overload
     def patch(
-        self, target: type[TypedT], patch: Patch, *, name: str, **arguments: Unpack[PatchArguments]
-    ) -> TypedT: ...
+        self, target: KindOf[ObjectT], name: str, patch: Patch, **arguments: Unpack[PatchArguments]
+    ) -> ObjectT: ...
+
     @overload
     def patch(
-        self, target: UnstructuredKind, patch: Patch, *, name: str, **arguments: Unpack[PatchArguments]
+        self, target: str, name: str, patch: Patch, **arguments: Unpack[PatchArguments]
     ) -> Unstructured: ...
+
     @overload
     def patch(
         self, target: WritableT, patch: Patch | None = None, **arguments: Unpack[PatchArguments]
     ) -> WritableT: ...
+
+    @renamed_parameter("field_owner", "field_manager")
+    @adapted(former_patch_order)
     def patch(
         self,
         target: Any,
+        name: Any = None,
         patch: Any = None,
         *,
-        name: str | None = None,
-        **arguments: Unpack[PatchArguments],
+        namespace: str | None = None,
+        subresource: str = "",
+        optimistic_lock: bool = False,
+        dry_run: bool = False,
+        field_manager: str = "",
+        field_validation: FieldValidation | None = None,
     ) -> Any:
-        """Patch an object, or a kind and `name`; see `Client.patch`."""
-        if name is None:
-            return self.run(self.async_client.patch(target, patch, **arguments))
-        return self.run(self.async_client.patch(target, patch, name=name, **arguments))
+        """Patch an object, `patch(obj, patch)`, or one of a kind, `patch(kind, name, patch)`.
 
-    def apply(self, obj: WritableT, **arguments: Unpack[ApplyArguments]) -> WritableT:
-        """Server-side apply; see `Client.apply`."""
-        return self.run(self.async_client.apply(obj, **arguments))
+        See `Client.patch`.
+        """
+        return self.run(
+            self.async_client.patch(
+                target,
+                name,
+                patch,
+                namespace=namespace,
+                subresource=subresource,
+                optimistic_lock=optimistic_lock,
+                dry_run=dry_run,
+                field_manager=field_manager,
+                field_validation=field_validation,
+            )
+        )
 
     @renamed_parameter("field_owner", "field_manager")
-    def apply_yaml(
+    def apply(
         self,
-        source: str | os.PathLike[str],
+        obj: WritableT,
         *,
         namespace: str | None = None,
         force: bool = False,
+        subresource: str = "",
         dry_run: bool = False,
         field_manager: str = "",
-    ) -> builtins.list[Unstructured]:
-        """Server-side apply the objects of a manifest: a file, a directory, or text."""
+        field_validation: FieldValidation | None = None,
+    ) -> WritableT:
+        """Server-side apply: set and own the fields of `obj`, remove owned fields that it no longer has.
+
+        See `Client.apply`.
+        """
         return self.run(
-            self.async_client.apply_yaml(
-                source, namespace=namespace, force=force, dry_run=dry_run, field_manager=field_manager
+            self.async_client.apply(
+                obj,
+                namespace=namespace,
+                force=force,
+                subresource=subresource,
+                dry_run=dry_run,
+                field_manager=field_manager,
+                field_validation=field_validation,
             )
         )
 
     @overload
     def delete(
-        self, target: type[TypedT] | TypedT, name: str | None = None, **arguments: Unpack[DeleteArguments]
-    ) -> TypedT | None: ...
+        self, target: KindOf[ObjectT] | ObjectT, name: str | None = None, **arguments: Unpack[DeleteArguments]
+    ) -> ObjectT | None: ...
+
     @overload
     def delete(
+        self, target: str | dict[str, Any], name: str | None = None, **arguments: Unpack[DeleteArguments]
+    ) -> Unstructured | None: ...
+
+    def delete(
         self,
-        target: UnstructuredKind | MetadataKind | Unstructured | dict[str, Any],
+        target: Any,
         name: str | None = None,
-        **arguments: Unpack[DeleteArguments],
-    ) -> Unstructured | PartialObjectMetadata | None: ...
-    def delete(self, target: Any, name: str | None = None, **arguments: Unpack[DeleteArguments]) -> Any:
-        """Delete an object; see `Client.delete`."""
-        return self.run(self.async_client.delete(target, name, **arguments))
+        *,
+        namespace: str | None = None,
+        propagation: Propagation | None = None,
+        grace_period: int | None = None,
+        preconditions: Preconditions | None = None,
+        missing_ok: bool = False,
+        dry_run: bool = False,
+    ) -> Any:
+        """Delete an object. Returns the object if the server returns it, `None` if it is deleted.
+
+        See `Client.delete`.
+        """
+        return self.run(
+            self.async_client.delete(
+                target,
+                name,
+                namespace=namespace,
+                propagation=propagation,
+                grace_period=grace_period,
+                preconditions=preconditions,
+                missing_ok=missing_ok,
+                dry_run=dry_run,
+            )
+        )
 
     def delete_all(
         self,
-        kind: type[MetaObject] | UnstructuredKind | MetadataKind,
+        kind: AnyKind,
         *,
         namespace: str | None = None,
         labels: Labels | None = None,
@@ -310,7 +417,7 @@ class SyncClient:
         grace_period: int | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Delete all objects of a kind that match the selectors."""
+        """Delete all objects of a kind, in one namespace if it has namespaces, that match the selectors."""
         self.run(
             self.async_client.delete_all(
                 kind,
@@ -322,38 +429,6 @@ class SyncClient:
                 dry_run=dry_run,
             )
         )
-
-    def subresource(
-        self, subresource: str, target: ObjectOrKind, name: str | None = None, *, namespace: str | None = None
-    ) -> SyncSubresourceClient:
-        """Return a client of a subresource: `client.subresource("eviction", pod)`."""
-        inner = self.async_client.subresource(subresource, target, name, namespace=namespace)
-        return SyncSubresourceClient(inner, self._thread)
-
-    def scale(
-        self,
-        target: ObjectOrKind,
-        name: str | None = None,
-        *,
-        namespace: str | None = None,
-        replicas: int | None = None,
-    ) -> Scale:
-        """Return the scale of an object; with `replicas`, set it first."""
-        return self.run(self.async_client.scale(target, name, namespace=namespace, replicas=replicas))
-
-    def create_or_update(
-        self, obj: UpsertT, mutate: Callable[[UpsertT], object]
-    ) -> tuple[UpsertT, OperationResult]:
-        """Create or update an object so that it is as `mutate` sets it; `mutate` runs in another thread."""
-        return self.run(self.async_client.create_or_update(obj, mutate))
-
-    def create_or_patch(
-        self, obj: UpsertT, mutate: Callable[[UpsertT], object]
-    ) -> tuple[UpsertT, OperationResult]:
-        """As `create_or_update`, without optimistic lock."""
-        return self.run(self.async_client.create_or_patch(obj, mutate))
-
-    # Running pods
 
     def log(
         self,
@@ -369,50 +444,20 @@ class SyncClient:
         limit_bytes: int | None = None,
     ) -> SyncPodLog:
         """Read the log of a container: iterate the result for lines, or `read()` it."""
-        inner = self.async_client.log(
-            pod,
-            namespace=namespace,
-            container=container,
-            follow=follow,
-            previous=previous,
-            tail=tail,
-            since=since,
-            timestamps=timestamps,
-            limit_bytes=limit_bytes,
+        return SyncPodLog(
+            self.async_client.log(
+                pod,
+                namespace=namespace,
+                container=container,
+                follow=follow,
+                previous=previous,
+                tail=tail,
+                since=since,
+                timestamps=timestamps,
+                limit_bytes=limit_bytes,
+            ),
+            self._thread,
         )
-        return SyncPodLog(inner, self._thread)
-
-    def exec(
-        self,
-        pod: PodRef,
-        command: Sequence[str],
-        *,
-        namespace: str | None = None,
-        container: str = "",
-        input: bytes | None = None,
-        check: bool = False,
-    ) -> ExecResult:
-        """Run a command in a container and return its output and exit code."""
-        inner = self.async_client.exec(
-            pod, command, namespace=namespace, container=container, input=input, check=check
-        )
-        return SyncExecCommand(inner, self._thread).run()
-
-    def open_exec(
-        self,
-        pod: PodRef,
-        command: Sequence[str],
-        *,
-        namespace: str | None = None,
-        container: str = "",
-        stdin: bool = True,
-        tty: bool = False,
-    ) -> SyncExecCommand:
-        """Start a command in a container to interact with: `with client.open_exec(pod, ["sh"]) as shell`."""
-        inner = self.async_client.exec(
-            pod, command, namespace=namespace, container=container, stdin=stdin, tty=tty
-        )
-        return SyncExecCommand(inner, self._thread)
 
     def attach(
         self,
@@ -424,8 +469,10 @@ class SyncClient:
         tty: bool = False,
     ) -> SyncExecCommand:
         """Attach to the main process of a container: `with client.attach(pod) as process`."""
-        inner = self.async_client.attach(pod, namespace=namespace, container=container, stdin=stdin, tty=tty)
-        return SyncExecCommand(inner, self._thread)
+        return SyncExecCommand(
+            self.async_client.attach(pod, namespace=namespace, container=container, stdin=stdin, tty=tty),
+            self._thread,
+        )
 
     def port_forward(
         self,
@@ -437,10 +484,12 @@ class SyncClient:
         address: str = "127.0.0.1",
     ) -> SyncPortForward:
         """Forward connections to a local port to a port of a pod, within `with`."""
-        inner = self.async_client.port_forward(
-            pod, port, namespace=namespace, local_port=local_port, address=address
+        return SyncPortForward(
+            self.async_client.port_forward(
+                pod, port, namespace=namespace, local_port=local_port, address=address
+            ),
+            self._thread,
         )
-        return SyncPortForward(inner, self._thread)
 
     def copy_to(
         self,
@@ -451,7 +500,7 @@ class SyncClient:
         namespace: str | None = None,
         container: str = "",
     ) -> None:
-        """Copy a local file or directory into a container; the container needs `tar`."""
+        """Copy a local file or directory into a container as `destination`; the container needs `tar`."""
         self.run(
             self.async_client.copy_to(pod, source, destination, namespace=namespace, container=container)
         )
@@ -465,35 +514,36 @@ class SyncClient:
         namespace: str | None = None,
         container: str = "",
     ) -> None:
-        """Copy a file or directory out of a container; the container needs `tar`."""
+        """Copy a file or directory out of a container as `destination`; the container needs `tar`.
+
+        See `Client.copy_from`.
+        """
         self.run(
             self.async_client.copy_from(pod, source, destination, namespace=namespace, container=container)
         )
 
-    # Derived clients
-
-    def _derive(self, client: Client) -> Self:
-        return type(self)(client, self._thread)
-
     def in_namespace(self, namespace: str) -> Self:
-        """Derive a client restricted to one namespace."""
+        """Derive a client restricted to one namespace: other namespaces are rejected, lists stay inside."""
         return self._derive(self.async_client.in_namespace(namespace))
 
     def with_default_namespace(self, namespace: str) -> Self:
-        """Derive a client that uses this namespace where none is given."""
+        """Derive a client for which `namespace=None` means this namespace, in lists and watches too.
+
+        See `Client.with_default_namespace`.
+        """
         return self._derive(self.async_client.with_default_namespace(namespace))
 
     def with_dry_run(self) -> Self:
         """Derive a client whose writes are validated by the server but not stored."""
         return self._derive(self.async_client.with_dry_run())
 
-    def with_field_owner(self, field_owner: str) -> Self:
-        """Call `with_field_manager`. Deprecated."""
-        return self._derive(self.async_client.with_field_owner(field_owner))
-
     def with_field_manager(self, field_manager: str) -> Self:
         """Derive a client whose writes are recorded under this field manager."""
         return self._derive(self.async_client.with_field_manager(field_manager))
+
+    def with_field_owner(self, field_owner: str) -> Self:
+        """Call `with_field_manager`. Deprecated."""
+        return self._derive(self.async_client.with_field_owner(field_owner))
 
     def with_field_validation(self, mode: FieldValidation) -> Self:
         """Derive a client for which the server rejects, warns about or ignores unknown fields."""
@@ -518,5 +568,63 @@ class SyncClient:
         """Derive a client that impersonates another user; needs the impersonate permission."""
         return self._derive(self.async_client.with_impersonation(user, groups, uid=uid, extra=extra))
 
+    def subresource(
+        self, subresource: str, target: ObjectOrKind, name: str | None = None, *, namespace: str | None = None
+    ) -> SyncSubresourceClient:
+        """Return a client of a subresource of an object, or of a kind and name.
 
-__all__ = ["SyncClient"]
+        See `Client.subresource`.
+        """
+        return SyncSubresourceClient(
+            self.async_client.subresource(subresource, target, name, namespace=namespace), self._thread
+        )
+
+    def scale(
+        self,
+        target: ObjectOrKind,
+        name: str | None = None,
+        *,
+        namespace: str | None = None,
+        replicas: int | None = None,
+    ) -> Scale:
+        """Return the scale of an object; with `replicas`, set it first."""
+        return self.run(self.async_client.scale(target, name, namespace=namespace, replicas=replicas))
+
+    def create_or_update(
+        self, obj: UpsertT, mutate: Callable[[UpsertT], object]
+    ) -> tuple[UpsertT, OperationResult]:
+        """As `Client.create_or_update`; `mutate` runs in another thread."""
+        return self.run(self.async_client.create_or_update(obj, mutate))
+
+    def create_or_patch(
+        self, obj: UpsertT, mutate: Callable[[UpsertT], object]
+    ) -> tuple[UpsertT, OperationResult]:
+        """As `create_or_update`, without optimistic lock; sends only the changes, status included."""
+        return self.run(self.async_client.create_or_patch(obj, mutate))
+
+    @renamed_parameter("field_owner", "field_manager")
+    def apply_yaml(
+        self,
+        source: str | os.PathLike[str],
+        *,
+        namespace: str | None = None,
+        force: bool = False,
+        dry_run: bool = False,
+        field_manager: str = "",
+    ) -> builtins.list[Unstructured]:
+        """Server-side apply the objects of a manifest, in order, and return them.
+
+        See `Client.apply_yaml`.
+        """
+        return self.run(
+            self.async_client.apply_yaml(
+                source, namespace=namespace, force=force, dry_run=dry_run, field_manager=field_manager
+            )
+        )
+
+    def version(self) -> dict[str, str]:
+        """Return the version of the server: `major`, `minor`, `gitVersion` and so on."""
+        return self.run(self.async_client.version())
+
+
+__all__ = ["SyncClient", "SyncSubresourceClient"]

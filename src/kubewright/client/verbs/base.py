@@ -41,9 +41,19 @@ class ClientOptions:
     """Options that a client applies to each request."""
 
     namespace: str = "default"
-    """The namespace of objects that have none."""
+    """The namespace that `namespace=None` means."""
+    collections_in_namespace: bool = False
+    """Whether `namespace=None` means it for lists and watches too; otherwise they are of all namespaces."""
     only_namespace: bool = False
     """Whether other namespaces are rejected."""
+
+    def collection_namespace(self, namespace: str | None) -> str:
+        """Return the namespace of a list or watch; empty for all namespaces."""
+        if namespace == ALL_NAMESPACES:
+            return ""
+        is_set = self.collections_in_namespace or self.only_namespace
+        return namespace or (self.namespace if is_set else "")
+
     dry_run: bool = False
     field_manager: str = ""
     field_validation: str = ""
@@ -92,7 +102,7 @@ class BaseClient:
     ) -> ResourceLocation:
         """Return where an object, or a kind with a name, is served.
 
-        With `collection`, a missing namespace means all of them instead of the client's default.
+        With `collection`, a missing namespace means all of them, unless one was set for the client.
         """
         kind = kind_of(target)
         resource = self.mapper.find_cached(kind) or await self.mapper.resource_for(kind)
@@ -115,7 +125,7 @@ class BaseClient:
                 )
             return options.namespace
         if collection:
-            return "" if namespace in (None, "", ALL_NAMESPACES) else namespace or ""
+            return options.collection_namespace(namespace)
         if namespace == ALL_NAMESPACES:
             raise ValueError("ALL_NAMESPACES does not identify the namespace of one object")
         return namespace or options.namespace

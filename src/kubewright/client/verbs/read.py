@@ -13,12 +13,11 @@ from typing import Any, Unpack, overload
 
 from kubewright.api.encoding import codec
 from kubewright.api.errors import Expired, NotFound
-from kubewright.api.meta import PartialObjectMetadata
 from kubewright.api.unstructured import Unstructured
 from kubewright.client.arguments import GetArguments, ListArguments, WatchArguments
 from kubewright.client.decoding import class_of, decode_object, kind_of
 from kubewright.client.discovery.api_resource import APIResource
-from kubewright.client.kind_types import AnyKind, MetadataKind, ObjectOrKind, TypedT, UnstructuredKind
+from kubewright.client.kind_types import AnyKind, KindOf, MetadataKind, ObjectT
 from kubewright.client.listwatch.pager import PAGE_SIZE, ListPager
 from kubewright.client.listwatch.raw import RawPage, RawWatch, read_page
 from kubewright.client.listwatch.watch import IDLE_TIMEOUT, Watch
@@ -35,24 +34,22 @@ class ReadVerbs(BaseClient):
     """Verbs that do not change anything."""
 
     @overload
-    async def get(self, kind: type[TypedT], name: str, **arguments: Unpack[GetArguments]) -> TypedT: ...
+    async def get(self, kind: KindOf[ObjectT], name: str, **arguments: Unpack[GetArguments]) -> ObjectT: ...
     @overload
+    async def get(self, kind: str, name: str, **arguments: Unpack[GetArguments]) -> Unstructured: ...
     async def get(
-        self, kind: UnstructuredKind, name: str, **arguments: Unpack[GetArguments]
-    ) -> Unstructured: ...
-    @overload
-    async def get(
-        self, kind: MetadataKind, name: str, **arguments: Unpack[GetArguments]
-    ) -> PartialObjectMetadata: ...
-    async def get(
-        self, kind: AnyKind, name: str, *, namespace: str | None = None, resource_version: str = ""
+        self, kind: Any, name: str, *, namespace: str | None = None, resource_version: str = ""
     ) -> Any:
         """Return one object by name; raise `NotFound` if it does not exist.
 
-        Without a namespace, the client's default (from the kubeconfig) is used for namespaced kinds.
+        `namespace=None` means the namespace of the client, for `get` and `list` alike: that of `in_namespace`
+        or `with_default_namespace`. If none was set, `get` uses the namespace of the kubeconfig.
         """
         if not name:
             raise ValueError("get requires a name")
+        return await self._get(kind, name, namespace, resource_version)
+
+    async def _get(self, kind: AnyKind, name: str, namespace: str | None, resource_version: str = "") -> Any:
         location = await self.locate(kind, name, namespace)
         request = self.build_request(
             "get",
@@ -66,16 +63,12 @@ class ReadVerbs(BaseClient):
 
     @overload
     async def get_or_none(
-        self, kind: type[TypedT], name: str, **arguments: Unpack[GetArguments]
-    ) -> TypedT | None: ...
+        self, kind: KindOf[ObjectT], name: str, **arguments: Unpack[GetArguments]
+    ) -> ObjectT | None: ...
     @overload
     async def get_or_none(
-        self, kind: UnstructuredKind, name: str, **arguments: Unpack[GetArguments]
+        self, kind: str, name: str, **arguments: Unpack[GetArguments]
     ) -> Unstructured | None: ...
-    @overload
-    async def get_or_none(
-        self, kind: MetadataKind, name: str, **arguments: Unpack[GetArguments]
-    ) -> PartialObjectMetadata | None: ...
     async def get_or_none(
         self, kind: Any, name: str, *, namespace: str | None = None, resource_version: str = ""
     ) -> Any:
@@ -86,16 +79,12 @@ class ReadVerbs(BaseClient):
             return None
 
     @overload
-    def list(self, kind: type[TypedT], **arguments: Unpack[ListArguments]) -> ListPager[TypedT]: ...
+    def list(self, kind: KindOf[ObjectT], **arguments: Unpack[ListArguments]) -> ListPager[ObjectT]: ...
     @overload
-    def list(self, kind: UnstructuredKind, **arguments: Unpack[ListArguments]) -> ListPager[Unstructured]: ...
-    @overload
-    def list(
-        self, kind: MetadataKind, **arguments: Unpack[ListArguments]
-    ) -> ListPager[PartialObjectMetadata]: ...
+    def list(self, kind: str, **arguments: Unpack[ListArguments]) -> ListPager[Unstructured]: ...
     def list(
         self,
-        kind: AnyKind,
+        kind: Any,
         *,
         namespace: str | None = None,
         labels: Labels | None = None,
@@ -107,8 +96,9 @@ class ReadVerbs(BaseClient):
     ) -> ListPager[Any]:
         """List objects of a kind: `await` returns all of them, `async for` yields them page by page.
 
-        All namespaces are listed unless one is given or the client is restricted to one. `limit` is the
-        maximum number of objects; `page_size` is the limit of each request.
+        `namespace=None` means the namespace of the client, for `get` and `list` alike: that of `in_namespace`
+        or `with_default_namespace`. If none was set, all namespaces are listed. `limit` is the maximum number
+        of objects; `page_size` is the limit of each request.
         """
         cls = class_of(kind)
         resources: dict[str, APIResource] = {}
@@ -160,16 +150,12 @@ class ReadVerbs(BaseClient):
         return read_page((await self.send(request)).body)
 
     @overload
-    def watch(self, kind: type[TypedT], **arguments: Unpack[WatchArguments]) -> Watch[TypedT]: ...
+    def watch(self, kind: KindOf[ObjectT], **arguments: Unpack[WatchArguments]) -> Watch[ObjectT]: ...
     @overload
-    def watch(self, kind: UnstructuredKind, **arguments: Unpack[WatchArguments]) -> Watch[Unstructured]: ...
-    @overload
-    def watch(
-        self, kind: MetadataKind, **arguments: Unpack[WatchArguments]
-    ) -> Watch[PartialObjectMetadata]: ...
+    def watch(self, kind: str, **arguments: Unpack[WatchArguments]) -> Watch[Unstructured]: ...
     def watch(
         self,
-        kind: AnyKind,
+        kind: Any,
         *,
         name: str | None = None,
         namespace: str | None = None,
@@ -257,17 +243,17 @@ class ReadVerbs(BaseClient):
     @overload
     async def wait(
         self,
-        target: type[TypedT] | TypedT,
+        target: KindOf[ObjectT] | ObjectT,
         name: str | None = None,
         *,
         namespace: str | None = None,
-        until: Callable[[TypedT | None], bool],
+        until: Callable[[ObjectT | None], bool],
         timeout: float | None = 30.0,
-    ) -> TypedT | None: ...
+    ) -> ObjectT | None: ...
     @overload
     async def wait(
         self,
-        target: UnstructuredKind | Unstructured,
+        target: str,
         name: str | None = None,
         *,
         namespace: str | None = None,
@@ -276,7 +262,7 @@ class ReadVerbs(BaseClient):
     ) -> Unstructured | None: ...
     async def wait(
         self,
-        target: ObjectOrKind,
+        target: Any,
         name: str | None = None,
         *,
         namespace: str | None = None,

@@ -20,12 +20,12 @@ from kubewright.api.partial_objects import Partial
 from kubewright.api.unstructured import Unstructured
 from kubewright.client.arguments import DeleteArguments, FieldValidation, PatchArguments, Propagation
 from kubewright.client.decoding import class_of, decode_object, kind_of, update_in_place
-from kubewright.client.kind_types import MetadataKind, ObjectOrKind, TypedT, UnstructuredKind
-from kubewright.client.patches import Patch, base_and_changed, changes_since_read, to_dict
+from kubewright.client.kind_types import AnyKind, KindOf, MetadataKind, ObjectT
+from kubewright.client.patches import Patch, base_and_changed, changes_since_read, former_patch_order, to_dict
 from kubewright.client.rest.expected_object import ExpectedObject
 from kubewright.client.rest.request import APIRequest
 from kubewright.client.selectors import Fields, Labels, format_fields, format_labels
-from kubewright.deprecation import renamed_parameter
+from kubewright.deprecation import adapted, renamed_parameter
 
 from .base import JSON, METADATA, BaseClient, ResourceLocation
 
@@ -138,27 +138,24 @@ class WriteVerbs(BaseClient):
 
     @overload
     async def patch(
-        self, target: type[TypedT], patch: Patch, *, name: str, **arguments: Unpack[PatchArguments]
-    ) -> TypedT: ...
+        self, target: KindOf[ObjectT], name: str, patch: Patch, **arguments: Unpack[PatchArguments]
+    ) -> ObjectT: ...
     @overload
     async def patch(
-        self, target: UnstructuredKind, patch: Patch, *, name: str, **arguments: Unpack[PatchArguments]
+        self, target: str, name: str, patch: Patch, **arguments: Unpack[PatchArguments]
     ) -> Unstructured: ...
-    @overload
-    async def patch(
-        self, target: MetadataKind, patch: Patch, *, name: str, **arguments: Unpack[PatchArguments]
-    ) -> PartialObjectMetadata: ...
     @overload
     async def patch(
         self, target: WritableT, patch: Patch | None = None, **arguments: Unpack[PatchArguments]
     ) -> WritableT: ...
     @renamed_parameter("field_owner", "field_manager")
+    @adapted(former_patch_order)
     async def patch(
         self,
         target: Any,
-        patch: Patch | None = None,
+        name: Any = None,
+        patch: Any = None,
         *,
-        name: str | None = None,
         namespace: str | None = None,
         subresource: str = "",
         optimistic_lock: bool = False,
@@ -166,12 +163,14 @@ class WriteVerbs(BaseClient):
         field_manager: str = "",
         field_validation: FieldValidation | None = None,
     ) -> Any:
-        """Patch an object, or a kind and `name`, with `merge_patch`, `json_patch`, `strategic_merge_patch` or
-        `merge_from`.
+        """Patch an object, `patch(obj, patch)`, or one of a kind, `patch(kind, name, patch)`.
 
-        Without a patch, the changes since the object was read are sent; changes of other clients to other
-        fields stay. With `optimistic_lock`, `Conflict` if the object has changed at all.
+        A patch is a `merge_patch`, `json_patch`, `strategic_merge_patch` or `merge_from`.
+        Without one, the changes since the object was read are sent; changes of other clients to other fields
+        stay. With `optimistic_lock`, `Conflict` if the object has changed at all.
         """
+        if patch is None and not isinstance(name, str):
+            name, patch = None, name
         if patch is not None and not isinstance(patch, Patch):
             raise TypeError(
                 f"patch must be merge_patch({{...}}), strategic_merge_patch({{...}}), json_patch([...]) or "
@@ -179,7 +178,7 @@ class WriteVerbs(BaseClient):
             )
         location = await self.locate(target, name, namespace)
         if not location.name:
-            raise ValueError("patch requires the name of an object: patch(kind, patch, name=...)")
+            raise ValueError("patch requires the name of an object: patch(kind, name, patch)")
         if patch is None:
             if not isinstance(target, MetaObject | Unstructured):
                 raise TypeError("patch() without a patch requires an object that was read from the server")
@@ -234,18 +233,21 @@ class WriteVerbs(BaseClient):
 
     @overload
     async def delete(
-        self, target: type[TypedT] | TypedT, name: str | None = None, **arguments: Unpack[DeleteArguments]
-    ) -> TypedT | None: ...
+        self,
+        target: KindOf[ObjectT] | ObjectT,
+        name: str | None = None,
+        **arguments: Unpack[DeleteArguments],
+    ) -> ObjectT | None: ...
     @overload
     async def delete(
         self,
-        target: UnstructuredKind | MetadataKind | Unstructured | dict[str, Any],
+        target: str | dict[str, Any],
         name: str | None = None,
         **arguments: Unpack[DeleteArguments],
-    ) -> Unstructured | PartialObjectMetadata | None: ...
+    ) -> Unstructured | None: ...
     async def delete(
         self,
-        target: ObjectOrKind,
+        target: Any,
         name: str | None = None,
         *,
         namespace: str | None = None,
@@ -279,7 +281,7 @@ class WriteVerbs(BaseClient):
 
     async def delete_all(
         self,
-        kind: type[MetaObject] | UnstructuredKind | MetadataKind,
+        kind: AnyKind,
         *,
         namespace: str | None = None,
         labels: Labels | None = None,

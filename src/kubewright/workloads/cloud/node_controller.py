@@ -133,7 +133,7 @@ class NodeController:
         change["metadata"]["labels"] = _labels(node, metadata)
         if not provider_id(node):
             change["spec"]["providerID"] = metadata.provider_id
-        initialized = await self._client.patch(Node, patches.merge_patch(change), name=node.name)
+        initialized = await self._client.patch(Node, node.name, patches.merge_patch(change))
         await self._set_addresses(initialized, metadata)
         self._schedule_update(node.name)
         self._recorder.event(node, "Normal", "Synced", "Node synced successfully")
@@ -166,7 +166,7 @@ class NodeController:
         }
         if change:
             patch = patches.merge_patch({"metadata": {"labels": change}})
-            await self._client.patch(Node, patch, name=node.name)
+            await self._client.patch(Node, node.name, patch)
 
     async def _update_periodically(self, name: str) -> Result:
         now = asyncio.get_running_loop().time()
@@ -204,7 +204,7 @@ class NodeController:
             return
         if addresses_differ(node.status.addresses if node.status is not None else None, wanted):
             change = {"status": {"addresses": [to_plain(one) for one in wanted]}}
-            await self._client.patch(Node, patches.merge_patch(change), name=node.name, subresource="status")
+            await self._client.patch(Node, node.name, patches.merge_patch(change), subresource="status")
 
 
 def _is_uninitialized(entry: CacheEntry) -> bool:

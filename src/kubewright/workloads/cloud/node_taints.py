@@ -35,11 +35,11 @@ async def add_taint(client: Client, node: Node, key: str, effect: str = "NoSched
     """Add a taint that the node does not have; raises `Conflict` after other changes of the node."""
     if not has_taint(node, key):
         change = taints_change(node, [*taints_of(node), Taint(key=key, effect=effect)])
-        await client.patch(Node, patches.merge_patch(change), name=node.name)
+        await client.patch(Node, node.name, patches.merge_patch(change))
 
 
 async def remove_taint(client: Client, node: Node, key: str) -> None:
     """Remove a taint, if the node has it; raises `Conflict` after other changes of the node."""
     if has_taint(node, key):
         change = taints_change(node, [taint for taint in taints_of(node) if taint.key != key])
-        await client.patch(Node, patches.merge_patch(change), name=node.name)
+        await client.patch(Node, node.name, patches.merge_patch(change))

@@ -170,7 +170,7 @@ class RouteController:
         }
         patch = patches.strategic_merge_patch({"status": {"conditions": [condition]}})
         try:
-            await self._client.patch(Node, patch, name=node.name, subresource="status")
+            await self._client.patch(Node, node.name, patch, subresource="status")
         except NotFound:
             return
 

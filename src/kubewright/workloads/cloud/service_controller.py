@@ -199,7 +199,7 @@ class ServiceController:
         patch = patches.strategic_merge_patch(change)
         try:
             await self._client.patch(
-                Service, patch, name=service.name, namespace=service.namespace, subresource="status"
+                Service, service.name, patch, namespace=service.namespace, subresource="status"
             )
         except NotFound:
             logger.debug("service does not exist any more", extra=self._log_fields(service))

@@ -169,4 +169,4 @@ class AttachDetach:
         if after != before:
             attached = [{"name": name, "devicePath": ""} for name in sorted(after)]
             change = patches.merge_patch({"status": {"volumesAttached": attached or None}})
-            await self._client.patch(Node, change, name=node.name, subresource="status")
+            await self._client.patch(Node, node.name, change, subresource="status")

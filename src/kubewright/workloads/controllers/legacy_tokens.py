@@ -90,7 +90,7 @@ class LegacyTokenCleaner(BaseRunnable):
         if _date(since) is None:
             change = {"metadata": {"uid": secret.metadata.uid, "labels": {INVALID_SINCE: f"{now:%Y-%m-%d}"}}}
             await self._client.patch(
-                Secret, patches.merge_patch(change), name=secret.name, namespace=secret.namespace
+                Secret, secret.name, patches.merge_patch(change), namespace=secret.namespace
             )
         elif since < f"{limit:%Y-%m-%d}":
             version = Preconditions(resource_version=secret.metadata.resource_version)

@@ -185,7 +185,7 @@ class NodeLifecycle:
                 )
         patch = patches.strategic_merge_patch({"status": {"conditions": changed}})
         name = node["metadata"]["name"]
-        patched = await self.manager.client.patch(NODE, patch, name=name, subresource="status")
+        patched = await self.manager.client.patch(NODE, name, patch, subresource="status")
         self._event(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
         # The patch is not a heartbeat.
         ready = _conditions(patched.raw).get("Ready") or {}
@@ -205,7 +205,7 @@ class NodeLifecycle:
             patch = patches.strategic_merge_patch({"status": {"conditions": [change]}})
             try:
                 await self.manager.client.patch(
-                    POD, patch, name=metadata["name"], namespace=metadata["namespace"], subresource="status"
+                    POD, metadata["name"], patch, namespace=metadata["namespace"], subresource="status"
                 )
             except NotFound:
                 continue
@@ -257,7 +257,7 @@ class NodeLifecycle:
             "spec": {"taints": [*kept, *added]},
         }
         try:
-            await self.manager.client.patch(NODE, patches.merge_patch(change), name=name)
+            await self.manager.client.patch(NODE, name, patches.merge_patch(change))
         except Conflict:
             return CONFLICT_RETRY
         if any(one["effect"] == "NoExecute" for one in added):

@@ -194,7 +194,7 @@ class PodGarbageCollector:
                 patch = patches.strategic_merge_patch(
                     {"metadata": {"uid": metadata["uid"]}, "status": change}
                 )
-                await client.patch(POD, patch, name=name, namespace=namespace, subresource="status")
+                await client.patch(POD, name, patch, namespace=namespace, subresource="status")
             await client.delete(
                 POD,
                 name,

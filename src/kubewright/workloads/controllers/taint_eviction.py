@@ -124,7 +124,7 @@ class TaintEviction:
         patch = patches.strategic_merge_patch(
             {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [condition]}}
         )
-        await self.manager.client.patch(POD, patch, name=name, namespace=namespace, subresource="status")
+        await self.manager.client.patch(POD, name, patch, namespace=namespace, subresource="status")
         await self.manager.client.delete(
             POD,
             name,

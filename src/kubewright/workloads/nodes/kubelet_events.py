@@ -143,7 +143,7 @@ class KubeletEvents:
     async def _count(self, sent: _Sent) -> None:
         sent.count += 1
         change = patches.merge_patch({"count": sent.count, "lastTimestamp": self._clock.stamp()})
-        await self._client.patch(EVENT, change, name=sent.name, namespace=sent.namespace)
+        await self._client.patch(EVENT, sent.name, change, namespace=sent.namespace)
 
     async def _create(self, event: KubeletEvent) -> None:
         api_version, kind, namespace, name, uid, path = event.involved

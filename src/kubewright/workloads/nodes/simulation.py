@@ -296,7 +296,7 @@ class SimulatedNodes(BaseRunnable):
     async def cordon(self, node: str, *, unschedulable: bool = True) -> None:
         """Mark a node as unschedulable, as `kubectl cordon` does."""
         await self.client.patch(
-            NODE, patches.merge_patch({"spec": {"unschedulable": unschedulable or None}}), name=node
+            NODE, node, patches.merge_patch({"spec": {"unschedulable": unschedulable or None}})
         )
 
     async def drain(self, node: str) -> None:
@@ -465,7 +465,7 @@ class SimulatedNodes(BaseRunnable):
             self._count_write()
             patch = patches.strategic_merge_patch(worker.status_patch())
             await self.client.patch(
-                POD, patch, name=identity.name, namespace=identity.namespace, subresource="status"
+                POD, identity.name, patch, namespace=identity.namespace, subresource="status"
             )
         if worker.stage == "terminated" and not worker.node.failed and self._runs(worker):
             await self.client.delete(

@@ -50,8 +50,8 @@ async def patch_status(
     meta = pod.metadata
     await client.patch(
         Pod,
+        meta.name or "",
         strategic_merge_patch({"metadata": {"uid": meta.uid}, "status": status}),
-        name=meta.name or "",
         namespace=meta.namespace,
         subresource="status",
     )

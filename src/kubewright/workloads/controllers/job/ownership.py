@@ -95,6 +95,6 @@ async def remove_tracking_finalizer(client: Client, pod: Pod) -> None:
     """Remove the finalizer of a pod; a pod that does not exist is not an error."""
     change = {"metadata": {"$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER]}}
     try:
-        await client.patch(Pod, patches.strategic_merge_patch(change), name=pod.name, namespace=pod.namespace)
+        await client.patch(Pod, pod.name, patches.strategic_merge_patch(change), namespace=pod.namespace)
     except NotFound:
         return

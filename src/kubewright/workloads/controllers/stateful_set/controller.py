@@ -157,7 +157,7 @@ class StatefulSetController:
         labels = identity_labels(sync.set, replica.ordinal)
         if any(pod.labels.get(key) != value for key, value in labels.items()):
             patch = merge_patch({"metadata": {"labels": labels}})
-            await self.client.patch(Pod, patch, name=pod.name, namespace=pod.namespace)
+            await self.client.patch(Pod, pod.name, patch, namespace=pod.namespace)
             self._record(sync.set, pod.name, "Update")
         return False
 

@@ -254,7 +254,7 @@ class StageEngine:
             content_type = step.patch_type or PATCH_TYPES["strategic" if builtin else "merge"]
             subresource = step.subresource
         patch = Patch(content_type, json.dumps(change, default=str).encode())
-        patched = await client.patch(kind, patch, name=key.name, namespace=namespace, subresource=subresource)
+        patched = await client.patch(kind, key.name, patch, namespace=namespace, subresource=subresource)
         return patched.raw
 
     def _functions(self, kind: GroupVersionKind, key: ObjectKey, obj: Object) -> Functions:

@@ -252,8 +252,8 @@ class DynamicResources(Plugin):
                 finalizers = [*(meta.finalizers or ()), FINALIZER]
                 written = await client.patch(
                     ResourceClaim,
+                    meta.name or "",
                     merge_patch({"metadata": {"resourceVersion": version, "finalizers": finalizers}}),
-                    name=meta.name or "",
                     namespace=meta.namespace,
                 )
                 version = written.metadata.resource_version
@@ -263,8 +263,8 @@ class DynamicResources(Plugin):
                 change["allocation"] = to_plain(result)
             await client.patch(
                 ResourceClaim,
+                meta.name or "",
                 merge_patch({"metadata": {"resourceVersion": version}, "status": change}),
-                name=meta.name or "",
                 namespace=meta.namespace,
                 subresource="status",
             )

@@ -243,7 +243,7 @@ class VolumeBinding(Plugin):
                 },
                 "spec": {"claimRef": reference},
             }
-            await client.patch(PersistentVolume, merge_patch(change), name=volume.metadata.name or "")
+            await client.patch(PersistentVolume, volume.metadata.name or "", merge_patch(change))
         selected: list[PersistentVolumeClaim] = []
         for claim in decision.provisions:
             if (claim.metadata.annotations or {}).get(SELECTED_NODE) == node_name:
@@ -252,8 +252,8 @@ class VolumeBinding(Plugin):
                 selected.append(
                     await client.patch(
                         PersistentVolumeClaim,
+                        claim.metadata.name or "",
                         merge_patch({"metadata": {"annotations": {SELECTED_NODE: node_name}}}),
-                        name=claim.metadata.name or "",
                         namespace=claim.metadata.namespace,
                     )
                 )
