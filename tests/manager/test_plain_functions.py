@@ -129,7 +129,7 @@ async def test_an_unawaited_call_fails_the_reconcile_and_names_the_line(
     errors = _errors_by_controller(caplog)
     assert f"test_plain_functions.py:{line}: " in errors["jar"]
     assert "forgetful: Context.update_status() was not awaited and did nothing" in errors["jar"]
-    assert "reading: CachedClient.get() was not awaited" in errors["second"]
+    assert "reading: Client.get() was not awaited" in errors["second"]
 
 
 async def test_tasks_and_gathered_calls_count_as_awaited(operator, client, eventually, caplog) -> None:

@@ -22,8 +22,8 @@ R = TypeVar("R")
 
 _MAX_RECORDED = 64
 """Number of recorded coroutines above which finished ones are dropped; daemons run for a long time."""
-_Created = list[tuple["CoroutineType[Any, Any, Any]", str, int]]
-"""Coroutines with the file and the line that created them."""
+_Created = list[tuple["CoroutineType[Any, Any, Any]", str, str, int]]
+"""Coroutines with their names, and the file and line that created them."""
 
 _created: ContextVar[_Created | None] = ContextVar("kubewright_created_coroutines", default=None)
 
@@ -32,8 +32,9 @@ class UnawaitedCoroutineError(TypeError):
     """A function did not await a coroutine of its context or client; the message begins with `file:line`."""
 
 
-def recorded(method: Callable[P, R]) -> Callable[P, R]:
+def recorded(method: Callable[P, R], name: str = "") -> Callable[P, R]:
     """Decorate a coroutine method so that `run_checked` finds calls that are not awaited."""
+    shown = name or method.__qualname__
 
     @functools.wraps(method)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -43,7 +44,7 @@ def recorded(method: Callable[P, R]) -> Callable[P, R]:
             frame = sys._getframe(1)
             if len(created) >= _MAX_RECORDED:
                 created[:] = [each for each in created if each[0].cr_frame is not None]
-            created.append((coroutine, frame.f_code.co_filename, frame.f_lineno))
+            created.append((coroutine, shown, frame.f_code.co_filename, frame.f_lineno))
         result: R = coroutine
         return result
 
@@ -62,10 +63,9 @@ async def run_checked(function: Callable[[], Awaitable[R]], name: str) -> R:
         # A task that was created at the end of the function starts in the next iteration of the loop.
         await asyncio.sleep(0)
         left = _unawaited(created)
-        for coroutine, _, _ in left:
+        for coroutine, *_ in left:
             coroutine.close()
-        for coroutine, file, line in left:
-            called = coroutine.__qualname__
+        for _, called, file, line in left:
             raise UnawaitedCoroutineError(
                 f"{file}:{line}: {name}: {called}() was not awaited and did nothing; "
                 f"write `await` before the call, or make {name} a plain function (def)"
@@ -83,4 +83,4 @@ class OperatorClient(CachedClient):
 
 for _name, _method in inspect.getmembers(CachedClient, inspect.iscoroutinefunction):
     if not _name.startswith("_") and _name != "send":
-        setattr(OperatorClient, _name, recorded(_method))
+        setattr(OperatorClient, _name, recorded(_method, f"Client.{_name}"))
