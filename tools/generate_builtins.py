@@ -1,12 +1,12 @@
-"""Write the built-in types and their schema tables from the definitions in `kubernetes-validate`.
+"""Write the built-in types and their schema tables from the OpenAPI documents of Kubernetes.
 
-    python tools/generate_builtins.py            write api/<group>/<version>.py and api/schemas/*.json
-    python tools/generate_builtins.py --check    fail when a committed file differs from what would be written
+    python tools/generate_builtins.py --sources CLONE            write api/<group>/<version>.py, schemas, wire
+    python tools/generate_builtins.py --sources CLONE --check    fail if a committed file differs
 
-The package has one JSON schema definition per type of a Kubernetes release: optional fields may be null,
-quantities are unions, `kind` is an enumeration. Each definition becomes a msgspec class and a structural
-OpenAPI v3 schema without descriptions (those are in `api/descriptions`). A group version is one module and
-one schema file, so that programs only load the ones they use.
+`CLONE` is a clone of the public repository (see `kubernetes_sources`); the types are those of the newest
+release. Each definition becomes a msgspec class, a structural OpenAPI v3 schema without descriptions (those
+are in `api/descriptions`) and a protobuf message (`wire_tables`). A group version is one module and one file
+of each, so that programs only load the ones they use.
 
 Classes are in dependency order, with evaluated annotations: msgspec has to compile each string annotation at
 the first decode. Only recursive types are quoted.
@@ -15,7 +15,6 @@ the first decode. Only recursive types are quoted.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import keyword
 import re
@@ -27,10 +26,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+import wire_tables
+from kubernetes_sources import NEWEST, Release, release, sources_folder
+
 Schema = dict[str, Any]
 
-RELEASE = "1.36"
 API = Path(__file__).resolve().parent.parent / "src" / "kubewright" / "api"
+KINDS = "x-kubernetes-group-version-kind"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 APIEXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 
@@ -97,13 +99,14 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "core.v1.ScaleIOPersistentVolumeSource": {"fsType": "xfs", "storageMode": "ThinProvisioned"},
     "core.v1.ScaleIOVolumeSource": {"fsType": "xfs", "storageMode": "ThinProvisioned"},
     "core.v1.ServicePort": {"protocol": "TCP"},
+    "certificates.v1.PodCertificateRequestSpec": {"maxExpirationSeconds": 86400},
     "certificates.v1beta1.PodCertificateRequestSpec": {"maxExpirationSeconds": 86400},
     "resource.v1.DeviceToleration": {"operator": "Equal"},
     "resource.v1alpha3.ResourcePoolStatusRequestSpec": {"limit": 100},
     "resource.v1beta1.DeviceToleration": {"operator": "Equal"},
     "resource.v1beta2.DeviceToleration": {"operator": "Equal"},
 }
-"""Defaults of the OpenAPI of kube-apiserver that the package lacks."""
+"""Defaults of list elements and of optional fields; those of other fields follow from their types."""
 
 ZERO = {"string": "", "integer": 0, "number": 0, "boolean": False}
 
@@ -115,16 +118,24 @@ class Home(NamedTuple):
     version: str
 
 
-def load(release: str) -> dict[str, Schema]:
-    spec = importlib.util.find_spec("kubernetes_validate")
-    if spec is None or not spec.submodule_search_locations:
-        raise SystemExit("kubernetes-validate is not installed; run: pip install 'kubewright[dev]'")
-    folder = Path(spec.submodule_search_locations[0]) / "kubernetes-json-schema"
-    path = folder / f"v{release}.0-local" / "_definitions.json"
-    if not path.exists():
-        raise SystemExit(f"kubernetes-validate has no definitions of Kubernetes {release}: {path} is missing")
-    definitions: dict[str, Schema] = json.loads(path.read_bytes())["$defs"]
-    return definitions
+def definitions_of(one: Release) -> dict[str, Schema]:
+    """Return the definitions of a release: references without `allOf`, kinds of all group versions."""
+    found = {name: _plain(schema) for name, schema in one.definitions.items()}
+    for kind in ("DeleteOptions", "WatchEvent"):
+        found[META + kind][KINDS] = [
+            {"group": group, "kind": kind, "version": version} for group, version in one.group_versions
+        ]
+    return found
+
+
+def _plain(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_plain(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    copy = {key: _plain(value) for key, value in schema.items()}
+    references = copy.get("allOf")
+    return {**references[0], **copy} if isinstance(references, list) else copy
 
 
 def home_of(name: str) -> Home:
@@ -194,11 +205,10 @@ def structural(name: str, definitions: dict[str, Schema], merge_keys: dict[str, 
     properties = schema.get("properties", {})
     home = home_of(name)
     for field, value in DEFAULTS.get(f"{home.group}.{home.version}.{class_name(name)}", {}).items():
-        if field not in properties:
-            raise SystemExit(f"DEFAULTS names {name}.{field}, which is not a field")
-        properties[field]["default"] = value
+        if field in properties:
+            properties[field]["default"] = value
     for field in merge_keys.get(name, ()):
-        part = properties[field]
+        part = properties.get(field, {})
         if "default" not in part and field in schema.get("required", ()) and part.get("type") in ZERO:
             part["default"] = ZERO[part["type"]]
     return schema
@@ -395,6 +405,15 @@ def outputs(definitions: dict[str, Schema]) -> dict[Path, str]:
     return files
 
 
+def enumerations_file(one: Release) -> str:
+    """Return JSON with one type per line."""
+    lines = [
+        f"{json.dumps(name)}:{json.dumps(fields, separators=(',', ':'))}"
+        for name, fields in one.enumerations.items()
+    ]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
 def formatted(path: Path, text: str) -> str:
     if path.suffix != ".py":
         return text
@@ -409,10 +428,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--sources", help="clone of the repository of Kubernetes")
     parser.add_argument("--check", action="store_true", help="write nothing; fail when a file is stale")
-    check = parser.parse_args().check
+    arguments = parser.parse_args()
+    sources = sources_folder(arguments.sources)
+    if sources is None:
+        raise SystemExit("no sources; use --sources CLONE, or set KUBERNETES_SOURCES")
+    check = arguments.check
     stale = 0
-    files = outputs(load(RELEASE))
+    newest = release(sources, NEWEST)
+    files = {**outputs(definitions_of(newest)), **wire_tables.tables(newest)}
+    files[API / "enumerations.json"] = enumerations_file(newest)
+    for folder in ("schemas", "wire"):
+        for path in sorted({*(API / folder).glob("*.json")} - files.keys()):
+            stale += 1
+            print(f"{'stale' if check else 'removing'} {path.relative_to(API.parent)}")
+            if not check:
+                path.unlink()
     for path, raw in files.items():
         text = formatted(path, raw)
         if path.exists() and path.read_text() == text:

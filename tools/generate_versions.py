@@ -21,10 +21,13 @@ from typing import Any
 import yaml
 
 from kubernetes_sources import NEWEST, RELEASES, Release, release, sources_folder
+from version_types import types_sections, version_range
 
 Section = dict[str, Any]
 
 TARGET = Path(__file__).resolve().parent.parent / "src" / "kubewright" / "api" / "kubernetes_versions.json"
+FORMER_TYPES = TARGET.with_name("kubernetes_former_types.json")
+"""Read only for other versions than the newest."""
 VERBS = {
     "create": "c",
     "delete": "d",
@@ -36,21 +39,6 @@ VERBS = {
     "watch": "w",
 }
 STAGES = {"ALPHA": "alpha", "BETA": "beta", "GA": "stable", "DEPRECATED": "deprecated"}
-
-
-def version_range(versions: list[str]) -> str:
-    """Return the range of versions that have something; empty if all have it."""
-    known = list(RELEASES)
-    first, last = known.index(versions[0]), known.index(versions[-1])
-    if known[first : last + 1] != versions:
-        raise SystemExit(f"versions with a gap: {versions}")
-    if versions == known:
-        return ""
-    if last == len(known) - 1:
-        return f"{versions[0]}-"
-    if first == 0:
-        return f"-{versions[-1]}"
-    return versions[0] if first == last else f"{versions[0]}-{versions[-1]}"
 
 
 def ranges(releases: list[Release], names: Callable[[Release], set[str]]) -> dict[str, str]:
@@ -233,6 +221,8 @@ def table(releases: list[Release]) -> Section:
         "plugins": ranges(releases, lambda one: plugin_states(one)[0]),
         "default plugins": ranges(releases, lambda one: plugin_states(one)[1]),
         "cel": cel_section(releases),
+        "group versions": ranges(releases, lambda one: {"/".join(each) for each in one.group_versions}),
+        **types_sections(releases),
     }
 
 
@@ -251,9 +241,11 @@ def encoded(section: Section) -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def derive(sources: Path) -> str:
-    """Return the content of the table, from a clone."""
-    return encoded(table([release(sources, version) for version in RELEASES]))
+def derive(sources: Path) -> dict[Path, str]:
+    """Return the contents of the files, from a clone."""
+    sections = table([release(sources, version) for version in RELEASES])
+    former = {name: sections.pop(name) for name in ("schemas", "messages")}
+    return {TARGET: encoded(sections), FORMER_TYPES: encoded(former)}
 
 
 def main() -> None:
@@ -266,13 +258,12 @@ def main() -> None:
     sources = sources_folder(arguments.sources)
     if sources is None:
         raise SystemExit("no sources; use --sources CLONE, or set KUBERNETES_SOURCES")
-    text = derive(sources)
-    if arguments.check:
-        if TARGET.read_text() != text:
-            raise SystemExit(f"{TARGET.name} is stale; run: python tools/generate_versions.py")
-        return
-    TARGET.write_text(text)
-    print(f"{TARGET.name}: {len(text)} bytes, newest {NEWEST}")
+    for path, text in derive(sources).items():
+        if not arguments.check:
+            path.write_text(text)
+            print(f"{path.name}: {len(text)} bytes, newest {NEWEST}")
+        elif path.read_text() != text:
+            raise SystemExit(f"{path.name} is stale; run: python tools/generate_versions.py")
 
 
 if __name__ == "__main__":

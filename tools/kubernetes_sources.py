@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from functools import cache, cached_property
 from pathlib import Path
@@ -83,6 +84,40 @@ class Release:
         for path in self.find("api/openapi-spec/v3", ".json"):
             found.update(json.loads(self.text(path)).get("components", {}).get("schemas", {}))
         return found
+
+    @cached_property
+    def group_versions(self) -> list[tuple[str, str]]:
+        """All groups and versions with types, also those that are not served."""
+        found = []
+        for folder in (
+            "staging/src/k8s.io/api",
+            "staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions",
+            "staging/src/k8s.io/kube-aggregator/pkg/apis/apiregistration",
+        ):
+            for path in self.find(folder, "/register.go"):
+                name = re.search(r'GroupName = "([^"]*)"', self.text(path))
+                version = path.split("/")[-2]
+                is_version = re.match(r"v\d", version) is not None
+                # `apidiscovery.k8s.io` has no objects of its own.
+                if name is not None and name[1] != "apidiscovery.k8s.io" and is_version:
+                    found.append((name[1], version))
+        return sorted(found)
+
+    @cached_property
+    def enumerations(self) -> dict[str, dict[str, list[str]]]:
+        """The values of fields with a closed set of values, by type (`core.v1.Pod`) and field."""
+        found: dict[str, dict[str, list[str]]] = {}
+        name = field = ""
+        for line in self.text("pkg/generated/openapi/zz_generated.openapi.go").splitlines():
+            if line.startswith("func schema_"):
+                words = line.removeprefix("func schema_").partition("(")[0].split("_")
+                name = ".".join(words[-3:])
+            elif match := re.match(r'\t{5}"([^"]+)": \{$', line):
+                field = match[1]
+            elif match := re.match(r"\t+Enum:\s+\[\]interface\{\}\{(.*)\},$", line):
+                found.setdefault(name, {})[field] = json.loads(f"[{match[1]}]")
+        known = {".".join(each.rsplit(".", 3)[1:]) for each in self.definitions}
+        return {name: dict(sorted(fields.items())) for name, fields in sorted(found.items()) if name in known}
 
 
 def sources_folder(given: str | None) -> Path | None:

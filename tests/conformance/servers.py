@@ -42,6 +42,7 @@ async def control_plane(*, controllers: bool) -> AsyncIterator[ClusterConfig]:
             token_auth_file=tokens,
             kubeconfig=Path(folder, "kubeconfig"),
             controllers=controllers,
+            kubernetes_version="1.36",
             service_account_issuer="https://kubernetes.default.svc",
         )
         async with plane:

@@ -22,13 +22,14 @@ async def test_versions_are_enabled_by_stage_group_and_resource() -> None:
         {
             "api/beta": True,
             "coordination.k8s.io/v1beta1": False,
-            "scheduling.k8s.io/v1alpha2/workloads": True,
+            "scheduling.k8s.io/v1alpha3/compositepodgroups": True,
+            "scheduling.k8s.io/v1beta1": False,
             "apps/v1/controllerrevisions": False,
         }
     )
-    assert found["networking.k8s.io/ipaddresses"] == {"v1", "v1beta1"}
+    assert found["certificates.k8s.io/clustertrustbundles"] == {"v1", "v1beta1"}
     assert "coordination.k8s.io/leasecandidates" not in found
-    assert "scheduling.k8s.io/workloads" in found
+    assert "scheduling.k8s.io/compositepodgroups" in found
     assert "scheduling.k8s.io/podgroups" not in found
     assert "apps/controllerrevisions" not in found
     assert found["apps/deployments"] == {"v1"}

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Self
 import msgspec
 
 OLDEST_MINOR: Final = 33
-NEWEST_MINOR: Final = 36
+NEWEST_MINOR: Final = 37
 
 
 class Gate(NamedTuple):

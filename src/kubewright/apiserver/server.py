@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from kubewright.api.kubernetes_version import NEWEST
 from kubewright.api.values.times import monotonic_time
 from kubewright.background import check_loops, run_forever
 from kubewright.storage.contract import Storage, StorageError
@@ -92,6 +93,8 @@ class APIServer:
         self.authorizer: Authorizer = authorizer or AllowAuthenticated()
         self.admission = AdmissionChain(admission)
         self.version = version or VersionInfo()
+        self.kubernetes_version = NEWEST
+        """The version of Kubernetes whose built-in types are published."""
         self.prefix = prefix
         self.request_timeout = request_timeout
         self.body_limit = body_limit

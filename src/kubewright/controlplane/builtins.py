@@ -43,20 +43,21 @@ class TypedChecks:
     wrong types. Everything else is validated by the strategy.
     """
 
-    __slots__ = ("__dict__", "gvk")
+    __slots__ = ("__dict__", "gvk", "kubernetes")
 
-    def __init__(self, gvk: GroupVersionKind) -> None:
+    def __init__(self, gvk: GroupVersionKind, kubernetes: KubernetesVersion = NEWEST) -> None:
         self.gvk = gvk
+        self.kubernetes = kubernetes
 
     @cached_property
     def node(self) -> Node:
         """The schema, for patches, apply and OpenAPI."""
-        return Node(*schema_for(self.gvk))
+        return Node(*schema_for(self.gvk, self.kubernetes))
 
     @cached_property
     def empty(self) -> Object:
         """The top-level fields that an object without any fields has: those that are never omitted."""
-        shown: Object = as_typed(self.gvk, {})
+        shown: Object = as_typed(self.gvk, {}, self.kubernetes)
         shown.pop("metadata", None)
         return shown
 
@@ -64,7 +65,7 @@ class TypedChecks:
         """Decode an object in place; return the paths of unknown fields. Raises `TypedDecodeError`."""
         try:
             unknown = prune(obj, self.node)
-            read = as_typed(self.gvk, obj)
+            read = as_typed(self.gvk, obj, self.kubernetes)
         except RecursionError:
             raise TooDeepError from None
         obj.clear()
@@ -90,8 +91,11 @@ class TypedChecks:
 class _Declaration:
     """The `Kind` of one resource, imported at its first use."""
 
-    def __init__(self, row: BuiltinResource, subresources: Mapping[str, Subresource]) -> None:
+    def __init__(
+        self, row: BuiltinResource, subresources: Mapping[str, Subresource], kubernetes: KubernetesVersion
+    ) -> None:
         self.row = row
+        self.kubernetes = kubernetes
         self._subresources = subresources
 
     @cached_property
@@ -111,11 +115,11 @@ class _Declaration:
         for part in row.subresources:
             subresource = declared.get(part.name)
             if subresource is not None:
-                found[part.name] = with_checks(subresource)
+                found[part.name] = with_checks(subresource, self.kubernetes)
             elif part.name == "status":
                 found["status"] = STATUS
             elif part.name == "scale":
-                found["scale"] = ScaleSubresource(wire=builtin_codec())
+                found["scale"] = ScaleSubresource(wire=builtin_codec(self.kubernetes))
         return found
 
 
@@ -149,7 +153,7 @@ class BuiltinVersion(_OnDemand, Version):
     on_demand = MappingProxyType(
         {
             "schema": lambda version: version.checks.node,
-            "wire": lambda version: builtin_codec(),
+            "wire": lambda version: builtin_codec(version.declaration.kubernetes),
             "subresources": lambda version: version.declaration.subresources(version.row),
             "field_selectors": lambda version: version.declaration.kind.field_selectors,
             "cells": lambda version: version.declaration.kind.cells,
@@ -164,7 +168,7 @@ class BuiltinVersion(_OnDemand, Version):
         self.declaration = declaration
         super().__init__(
             name=row.gvk.version,
-            checks=TypedChecks(row.gvk),  # type: ignore[arg-type] # has the methods that are called
+            checks=TypedChecks(row.gvk, declaration.kubernetes),  # type: ignore[arg-type] # has the methods that are called
             validates=False,
             published_as=definition_name(row.gvk).rpartition(".")[0],
         )
@@ -245,6 +249,7 @@ def builtin_resources(
             17_900 - 50 * groups.index(key[0]),
             (extra_handlers or {}).get(key) or {},
             (extra_subresources or {}).get(key) or {},
+            version,
         )
         for key, versions in grouped.items()
     ]
@@ -255,10 +260,11 @@ def _resource(
     priority: int,
     handlers: Mapping[str, Any],
     subresources: Mapping[str, Subresource],
+    kubernetes: KubernetesVersion,
 ) -> Resource:
     row = rows[0]
     group = row.gvk.group
-    declaration = _Declaration(row, subresources)
+    declaration = _Declaration(row, subresources, kubernetes)
     hub = ""
     if len(rows) > 1:
         hub = min((each.gvk.version for each in rows), key=version_priority)
@@ -295,8 +301,9 @@ def storage_prefixes() -> dict[str, tuple[str, str]]:
     return {_storage_prefix(*name): name for name in reversed(names)}
 
 
-def with_checks(declared: Subresource) -> Subresource:
+def with_checks(declared: Subresource, kubernetes: KubernetesVersion) -> Subresource:
     """Add decoding of bodies, in JSON or protobuf, to a subresource that has a built-in kind of its own."""
     if declared.kind is None or declared.connects or not declared.decodes or declared.checks is not None:
         return declared
-    return replace(declared, checks=TypedChecks(declared.kind), wire=builtin_codec())
+    checks = TypedChecks(declared.kind, kubernetes)
+    return replace(declared, checks=checks, wire=builtin_codec(kubernetes))

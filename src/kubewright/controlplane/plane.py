@@ -151,6 +151,7 @@ class ControlPlane:
                 **(options.server_options or {}),
             },
         )
+        self.server.kubernetes_version = self.kubernetes_version
         apply_gates(self.server, self.feature_gates)
         if encryption is not None:
             self.server.health.add("kms-providers", self.storage.check_health)
@@ -247,7 +248,7 @@ class ControlPlane:
         set_node_ports(self.server, parse_port_range(self.options.service_node_port_range))
         if self.options.nodes not in (0, "0"):
             add_metrics_api(self.server, lambda: self.workloads)
-        self.server.delete_options_wire = builtin_codec()
+        self.server.delete_options_wire = builtin_codec(self.kubernetes_version)
 
     async def _identify(self) -> None:
         """Load the credentials and authenticate requests with them."""

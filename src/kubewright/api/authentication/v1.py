@@ -34,6 +34,7 @@ class SelfSubjectReview(MetaObject):
 
 
 class TokenRequestSpec(Struct):
+    attestations: dict[str, list[str]] | None = None
     audiences: list[str] | None = None
     bound_object_ref: BoundObjectReference | None = None
     expiration_seconds: int | None = None

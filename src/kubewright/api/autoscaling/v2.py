@@ -110,6 +110,7 @@ class HorizontalPodAutoscalerSpec(Struct):
 class HorizontalPodAutoscalerCondition(Struct):
     last_transition_time: Time | None = None
     message: str | None = None
+    observed_generation: int | None = None
     reason: str | None = None
     status: str | None = None
     type: str | None = None

@@ -7,7 +7,20 @@ from kubewright.api.core.v1 import PodTemplateSpec
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import LabelSelector, MetaObject, ObjectList, ObjectMeta, ObjectReference
 from kubewright.api.objects import Struct
+from kubewright.api.scheduling.v1alpha3 import (
+    WorkloadPodGroupDisruptionMode,
+    WorkloadPodGroupResourceClaim,
+    WorkloadPodGroupSchedulingConstraints,
+    WorkloadPodGroupSchedulingPolicy,
+)
 from kubewright.api.values.times import Time
+
+
+class JobSchedulingConfiguration(Struct):
+    disruption_mode: WorkloadPodGroupDisruptionMode | None = None
+    resource_claims: list[WorkloadPodGroupResourceClaim] | None = None
+    scheduling_constraints: WorkloadPodGroupSchedulingConstraints | None = None
+    scheduling_policy: WorkloadPodGroupSchedulingPolicy | None = None
 
 
 class PodFailurePolicyOnExitCodesRequirement(Struct):
@@ -52,6 +65,7 @@ class JobSpec(Struct):
     parallelism: int | None = None
     pod_failure_policy: PodFailurePolicy | None = None
     pod_replacement_policy: str | None = None
+    scheduling: JobSchedulingConfiguration | None = None
     selector: LabelSelector | None = None
     success_policy: SuccessPolicy | None = None
     suspend: bool | None = None
@@ -139,6 +153,7 @@ __all__ = [
     "Job",
     "JobCondition",
     "JobList",
+    "JobSchedulingConfiguration",
     "JobSpec",
     "JobStatus",
     "JobTemplateSpec",

@@ -9,7 +9,8 @@ line per field:
 A field that a type does not describe is looked up in its base types (in parentheses), then in `common.txt`:
 under `Condition` for types of that suffix, under `kind` or `list` for objects and lists, and under `*`.
 
-Files are read when an OpenAPI document is built, never before.
+A field that older versions of Kubernetes lack is described with its first version. Files are read when an
+OpenAPI document is built, never before.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
+
+from kubewright.api.kubernetes_version import version_table
 
 Schema = dict[str, Any]
 _COMMON: Final = "common"
@@ -86,10 +89,12 @@ def describe(definition: str, schema: Schema) -> None:
     if is_object:
         tables.append(common["list" if is_list else "kind"].fields)
     texts = ChainMap(*tables, common["*"].fields)
+    versions = version_table()["fields"].get(definition, {})
     for field, part in properties.items():
         # Clients ignore everything beside a plain reference.
         if field in texts and "$ref" not in part:
-            part.setdefault("description", texts[field])
+            since, _, _ = versions.get(field, "").partition("-")
+            part.setdefault("description", texts[field] + (f" Since Kubernetes {since}." if since else ""))
 
 
 __all__ = ["common_fields", "describe"]

@@ -14,21 +14,20 @@ validation (every kind has rules of its own for these), so it is added when an O
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import cache
-from importlib.resources import files
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final
 
-import msgspec
+from kubewright.api.kubernetes_version import NEWEST, KubernetesVersion
 
-from .schemas import Schema, definitions, wire_messages
+from .types import BuiltinTypes, Schema, types_of
 from .wire_messages import SCALARS
 
 _SCALARS: Final[dict[str, Schema]] = {
     "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
     "int-or-string": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
 }
+_KINDS: Final = "x-kubernetes-group-version-kind"
 _ZEROS: Final[dict[str, Any]] = {"string": "", "integer": 0, "number": 0, "boolean": False}
 
 _DEFAULTS: Final[dict[str, dict[str, Any]]] = {
@@ -55,52 +54,55 @@ _BARE: Final = {
 """References that are not wrapped in `allOf`."""
 
 
-def published(name: str, prefix: str = "#/components/schemas/") -> Schema:
+def published(
+    name: str, prefix: str = "#/components/schemas/", version: KubernetesVersion = NEWEST
+) -> Schema:
     """Return a definition as served under `/openapi/v3`, with references that begin with `prefix`.
 
     It has no descriptions, and the caller may change it. Raise `KeyError` for an unknown name.
     """
-    source = definitions()[name]
+    types = types_of(version)
+    source = types.definitions[name]
     if "properties" not in source:
-        return _part(source, prefix)
+        return _part(source, prefix, types)
     short = ".".join(name.rsplit(".", 3)[1:])
     bare = _BARE.get(short, ())
     parts: Schema = {}
     for field, part in source["properties"].items():
-        parts[field] = {"$ref": prefix + part["$ref"]} if field in bare else _part(part, prefix)
-    for field, default in chain(_DEFAULTS.get(short, {}).items(), _shown_zeros(name)):
+        parts[field] = {"$ref": prefix + part["$ref"]} if field in bare else _part(part, prefix, types)
+    for field, default in chain(_DEFAULTS.get(short, {}).items(), _shown_zeros(name, types)):
         if field in parts:
             parts[field].setdefault("default", default)
-    for field, values in _enumerations().get(short, {}).items():
-        part = parts[field]
+    for field, values in types.enumerations.get(short, {}).items():
+        part = parts.get(field)
+        if part is None or not values:
+            continue
         while "items" in part or "additionalProperties" in part:
             part = part.get("items") or part["additionalProperties"]
         part["enum"] = values
-    return {**_kept(source), "properties": parts}
+    made = {**_kept(source), "properties": parts}
+    if _KINDS in made:
+        made[_KINDS] = types.kinds_of(name, source)
+    return made
 
 
-@cache
-def _enumerations() -> Mapping[str, Mapping[str, list[str]]]:
-    text = (files("kubewright.api") / "enumerations.json").read_bytes()
-    return msgspec.json.decode(text, type=dict[str, dict[str, list[str]]])
-
-
-def _shown_zeros(name: str) -> Iterator[tuple[str, Any]]:
+def _shown_zeros(name: str, types: BuiltinTypes) -> Iterator[tuple[str, Any]]:
     """Return the fields that JSON always contains and that are not pointers, with their zero values."""
-    if name not in wire_messages():
-        source = definitions()[name]
+    messages = types.messages
+    if name not in messages:
+        source = types.definitions[name]
         for required in source.get("required") or ():
             kind = source["properties"][required].get("type")
             if kind in _ZEROS:
                 yield required, _ZEROS[kind]
         return
-    for field in wire_messages()[name].fields:
+    for field in messages[name].fields:
         if field.inline:
-            yield from _shown_zeros(field.type)
+            yield from _shown_zeros(field.type, types)
         elif field.always and not (field.pointer or field.label):
             if field.type in "siIbd":
                 yield field.name, field.zero
-            elif field.type not in SCALARS and wire_messages()[field.type].shape == "object":
+            elif field.type not in SCALARS and messages[field.type].shape == "object":
                 yield field.name, {}
 
 
@@ -114,7 +116,7 @@ def _kept(schema: Schema) -> Schema:
     }
 
 
-def _part(schema: Schema, prefix: str) -> Schema:
+def _part(schema: Schema, prefix: str, types: BuiltinTypes) -> Schema:
     """Convert a field, or a definition without fields."""
     scalar = _SCALARS.get(schema.get("format", ""))
     if scalar is not None:
@@ -125,16 +127,16 @@ def _part(schema: Schema, prefix: str) -> Schema:
         out["allOf"] = [{"$ref": prefix + reference}]
     for key in ("items", "additionalProperties"):
         if key in out:
-            out[key] = _element(out[key], prefix)
+            out[key] = _element(out[key], prefix, types)
     return out
 
 
-def _element(schema: Schema, prefix: str) -> Schema:
+def _element(schema: Schema, prefix: str, types: BuiltinTypes) -> Schema:
     """Convert the element type of a list or map."""
     reference = schema.get("$ref")
-    if reference is not None and "properties" not in definitions()[reference]:
+    if reference is not None and "properties" not in types.definitions[reference]:
         return {"$ref": prefix + reference}
-    out = _part(schema, prefix)
+    out = _part(schema, prefix, types)
     if reference is not None:
         out.setdefault("default", {})
     elif out.get("type") in _ZEROS and out.get("format", "int") in ("int", "int32", "int64"):

@@ -76,19 +76,16 @@ cronjobs CronJob N [cj] {all} /status
 jobs Job N {all} /status
 certificates.k8s.io/v1
 certificatesigningrequests CertificateSigningRequest C [csr] /approval /status
+clustertrustbundles ClusterTrustBundle C
+podcertificaterequests PodCertificateRequest N /status
 certificates.k8s.io/v1beta1
 clustertrustbundles ClusterTrustBundle C
 podcertificaterequests PodCertificateRequest N /status
-certificates.k8s.io/v1alpha1
-clustertrustbundles ClusterTrustBundle C
 networking.k8s.io/v1
 ingressclasses IngressClass C
 ingresses Ingress N [ing] /status
 ipaddresses IPAddress C [ip]
 networkpolicies NetworkPolicy N [netpol]
-servicecidrs ServiceCIDR C /status
-networking.k8s.io/v1beta1
-ipaddresses IPAddress C [ip]
 servicecidrs ServiceCIDR C /status
 policy/v1
 poddisruptionbudgets PodDisruptionBudget N [pdb] /status
@@ -99,12 +96,10 @@ rolebindings RoleBinding N
 roles Role N
 storage.k8s.io/v1
 csidrivers CSIDriver C
-csinodes CSINode C
+csinodes CSINode C /status
 csistoragecapacities CSIStorageCapacity N
 storageclasses StorageClass C [sc]
 volumeattachments VolumeAttachment C /status
-volumeattributesclasses VolumeAttributesClass C [vac]
-storage.k8s.io/v1beta1
 volumeattributesclasses VolumeAttributesClass C [vac]
 admissionregistration.k8s.io/v1
 mutatingadmissionpolicies MutatingAdmissionPolicy C {api-extensions}
@@ -123,7 +118,11 @@ apiextensions.k8s.io/v1
 customresourcedefinitions CustomResourceDefinition C [crd,crds] {api-extensions} /status
 scheduling.k8s.io/v1
 priorityclasses PriorityClass C [pc]
-scheduling.k8s.io/v1alpha2
+scheduling.k8s.io/v1beta1
+podgroups PodGroup N /status
+workloads Workload N
+scheduling.k8s.io/v1alpha3
+compositepodgroups CompositePodGroup N /status
 podgroups PodGroup N /status
 workloads Workload N
 coordination.k8s.io/v1
@@ -138,6 +137,7 @@ discovery.k8s.io/v1
 endpointslices EndpointSlice N
 resource.k8s.io/v1
 deviceclasses DeviceClass C
+devicetaintrules DeviceTaintRule C /status
 resourceclaims ResourceClaim N /status
 resourceclaimtemplates ResourceClaimTemplate N
 resourceslices ResourceSlice C
@@ -160,8 +160,13 @@ flowschemas FlowSchema C /status
 prioritylevelconfigurations PriorityLevelConfiguration C /status
 internal.apiserver.k8s.io/v1alpha1
 storageversions StorageVersion C /status
+storagemigration.k8s.io/v1
+storageversionmigrations StorageVersionMigration C /status
 storagemigration.k8s.io/v1beta1
 storageversionmigrations StorageVersionMigration C /status
+lifecycle.k8s.io/v1alpha1
+evictionrequests EvictionRequest N /status
+evictions Eviction N /status
 """
 
 VERBS: Final = {

@@ -4,8 +4,8 @@ Written by tools/generate_builtins.py; change that instead.
 """
 
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.meta import MetaObject, ObjectList
-from kubewright.api.objects import Struct
+from kubewright.api.meta import Condition, MetaObject, ObjectList
+from kubewright.api.objects import Struct, field
 from kubewright.api.values.times import Time
 
 
@@ -45,10 +45,64 @@ class CertificateSigningRequestList(ObjectList[CertificateSigningRequest]):
     gvk = GroupVersionKind("certificates.k8s.io", "v1", "CertificateSigningRequestList")
 
 
+class ClusterTrustBundleSpec(Struct):
+    signer_name: str | None = None
+    trust_bundle: str | None = None
+
+
+class ClusterTrustBundle(MetaObject):
+    gvk = GroupVersionKind("certificates.k8s.io", "v1", "ClusterTrustBundle")
+
+    spec: ClusterTrustBundleSpec | None = None
+
+
+class ClusterTrustBundleList(ObjectList[ClusterTrustBundle]):
+    gvk = GroupVersionKind("certificates.k8s.io", "v1", "ClusterTrustBundleList")
+
+
+class PodCertificateRequestSpec(Struct):
+    max_expiration_seconds: int | None = None
+    node_name: str | None = None
+    node_uid: str | None = field(default=None, name="nodeUID")
+    pod_name: str | None = None
+    pod_uid: str | None = field(default=None, name="podUID")
+    service_account_name: str | None = None
+    service_account_uid: str | None = field(default=None, name="serviceAccountUID")
+    signer_name: str | None = None
+    stub_pkcs10_request: bytes | None = field(default=None, name="stubPKCS10Request")
+    unverified_user_annotations: dict[str, str] | None = None
+
+
+class PodCertificateRequestStatus(Struct):
+    begin_refresh_at: Time | None = None
+    certificate_chain: str | None = None
+    conditions: list[Condition] | None = None
+    not_after: Time | None = None
+    not_before: Time | None = None
+
+
+class PodCertificateRequest(MetaObject):
+    gvk = GroupVersionKind("certificates.k8s.io", "v1", "PodCertificateRequest")
+
+    spec: PodCertificateRequestSpec | None = None
+    status: PodCertificateRequestStatus | None = None
+
+
+class PodCertificateRequestList(ObjectList[PodCertificateRequest]):
+    gvk = GroupVersionKind("certificates.k8s.io", "v1", "PodCertificateRequestList")
+
+
 __all__ = [
     "CertificateSigningRequest",
     "CertificateSigningRequestCondition",
     "CertificateSigningRequestList",
     "CertificateSigningRequestSpec",
     "CertificateSigningRequestStatus",
+    "ClusterTrustBundle",
+    "ClusterTrustBundleList",
+    "ClusterTrustBundleSpec",
+    "PodCertificateRequest",
+    "PodCertificateRequestList",
+    "PodCertificateRequestSpec",
+    "PodCertificateRequestStatus",
 ]

@@ -187,6 +187,7 @@ class ClusterTrustBundleProjection(Struct):
     optional: bool | None = None
     path: str | None = None
     signer_name: str | None = None
+    user: int | None = None
 
 
 class ComponentCondition(Struct):
@@ -241,6 +242,7 @@ class KeyToPath(Struct):
     key: str | None = None
     mode: int | None = None
     path: str | None = None
+    user: int | None = None
 
 
 class ConfigMapProjection(Struct):
@@ -251,6 +253,7 @@ class ConfigMapProjection(Struct):
 
 class ConfigMapVolumeSource(Struct):
     default_mode: int | None = None
+    default_user: int | None = None
     items: list[KeyToPath] | None = None
     name: str | None = None
     optional: bool | None = None
@@ -342,6 +345,7 @@ class HTTPGetAction(Struct):
     http_headers: list[HTTPHeader] | None = None
     path: str | None = None
     port: int | str | None = None
+    protocol: str | None = None
     scheme: str | None = None
 
 
@@ -368,6 +372,7 @@ class Lifecycle(Struct):
 
 
 class GRPCAction(Struct):
+    mode: str | None = None
     port: int | None = None
     service: str | None = None
 
@@ -436,6 +441,7 @@ class VolumeDevice(Struct):
 
 
 class VolumeMount(Struct):
+    bind_mount_options: list[str] | None = None
     mount_path: str | None = None
     mount_propagation: str | None = None
     name: str | None = None
@@ -573,6 +579,7 @@ class DownwardAPIVolumeFile(Struct):
     mode: int | None = None
     path: str | None = None
     resource_field_ref: ResourceFieldSelector | None = None
+    user: int | None = None
 
 
 class DownwardAPIProjection(Struct):
@@ -581,11 +588,13 @@ class DownwardAPIProjection(Struct):
 
 class DownwardAPIVolumeSource(Struct):
     default_mode: int | None = None
+    default_user: int | None = None
     items: list[DownwardAPIVolumeFile] | None = None
 
 
 class EmptyDirVolumeSource(Struct):
     medium: str | None = None
+    mode: int | None = None
     size_limit: Quantity | None = None
 
 
@@ -718,6 +727,11 @@ class Event(MetaObject):
 
 class EventList(ObjectList[Event]):
     gvk = GroupVersionKind("", "v1", "EventList")
+
+
+class EvictionResponder(Struct):
+    name: str | None = None
+    priority: int | None = None
 
 
 class FCVolumeSource(Struct):
@@ -910,6 +924,10 @@ class NodeConfigSource(Struct):
     config_map: ConfigMapNodeConfigSource | None = None
 
 
+class NodePodPreemptionPolicy(Struct):
+    disable_resize_preemption: list[str] | None = None
+
+
 class Taint(Struct):
     effect: str | None = None
     key: str | None = None
@@ -922,6 +940,7 @@ class NodeSpec(Struct):
     external_id: str | None = field(default=None, name="externalID")
     pod_cidr: str | None = field(default=None, name="podCIDR")
     pod_cidrs: list[str] | None = field(default=None, name="podCIDRs")
+    pod_preemption_policy: NodePodPreemptionPolicy | None = None
     provider_id: str | None = field(default=None, name="providerID")
     taints: list[Taint] | None = None
     unschedulable: bool | None = None
@@ -980,6 +999,7 @@ class NodeSystemInfo(Struct):
     machine_id: str | None = field(default=None, name="machineID")
     operating_system: str | None = None
     os_image: str | None = None
+    running_in_user_namespace: bool | None = None
     swap: NodeSwapStatus | None = None
     system_uuid: str | None = field(default=None, name="systemUUID")
 
@@ -1008,10 +1028,22 @@ class Node(MetaObject):
     status: NodeStatus | None = None
 
 
+class NodeAllocatableMappedResources(Struct):
+    name: str | None = None
+    quantity: Quantity | None = None
+
+
+class NodeAllocatableOverheadResources(Struct):
+    name: str | None = None
+    per_container: Quantity | None = None
+    per_pod: Quantity | None = None
+
+
 class NodeAllocatableResourceClaimStatus(Struct):
     containers: list[str] | None = None
+    mapping: list[NodeAllocatableMappedResources] | None = None
+    overhead: list[NodeAllocatableOverheadResources] | None = None
     resource_claim_name: str | None = None
-    resources: dict[str, Quantity] | None = None
 
 
 class NodeList(ObjectList[Node]):
@@ -1138,6 +1170,17 @@ class PersistentVolumeClaimCondition(Struct):
     type: str | None = None
 
 
+class VolumeHealthCondition(Struct):
+    message: str | None = None
+    reason: str | None = None
+    status: str | None = None
+
+
+class VolumeHealthStatus(Struct):
+    health_conditions: list[VolumeHealthCondition] | None = None
+    last_transition_time: Time | None = None
+
+
 class PersistentVolumeClaimStatus(Struct):
     access_modes: list[str] | None = None
     allocated_resource_statuses: dict[str, str] | None = None
@@ -1145,6 +1188,7 @@ class PersistentVolumeClaimStatus(Struct):
     capacity: dict[str, Quantity] | None = None
     conditions: list[PersistentVolumeClaimCondition] | None = None
     current_volume_attributes_class_name: str | None = None
+    health_status: VolumeHealthStatus | None = None
     modify_volume_status: ModifyVolumeStatus | None = None
     phase: str | None = None
 
@@ -1249,6 +1293,7 @@ class PodCertificateProjection(Struct):
     key_type: str | None = None
     max_expiration_seconds: int | None = None
     signer_name: str | None = None
+    user: int | None = None
     user_annotations: dict[str, str] | None = None
 
 
@@ -1262,6 +1307,7 @@ class ServiceAccountTokenProjection(Struct):
     audience: str | None = None
     expiration_seconds: int | None = None
     path: str | None = None
+    user: int | None = None
 
 
 class VolumeProjection(Struct):
@@ -1275,6 +1321,7 @@ class VolumeProjection(Struct):
 
 class ProjectedVolumeSource(Struct):
     default_mode: int | None = None
+    default_user: int | None = None
     sources: list[VolumeProjection] | None = None
 
 
@@ -1304,6 +1351,7 @@ class ScaleIOVolumeSource(Struct):
 
 class SecretVolumeSource(Struct):
     default_mode: int | None = None
+    default_user: int | None = None
     items: list[KeyToPath] | None = None
     optional: bool | None = None
     secret_name: str | None = None
@@ -1360,6 +1408,7 @@ class PodSpec(Struct):
     dns_policy: str | None = None
     enable_service_links: bool | None = None
     ephemeral_containers: list[EphemeralContainer] | None = None
+    eviction_responders: list[EvictionResponder] | None = None
     host_aliases: list[HostAlias] | None = None
     host_ipc: bool | None = field(default=None, name="hostIPC")
     host_network: bool | None = None
@@ -1420,6 +1469,12 @@ class PodResourceClaimStatus(Struct):
     resource_claim_name: str | None = None
 
 
+class PodVolumeHealth(Struct):
+    health_conditions: list[VolumeHealthCondition] | None = None
+    last_transition_time: Time | None = None
+    name: str | None = None
+
+
 class PodStatus(Struct):
     allocated_resources: dict[str, Quantity] | None = None
     conditions: list[PodCondition] | None = None
@@ -1442,6 +1497,7 @@ class PodStatus(Struct):
     resource_claim_statuses: list[PodResourceClaimStatus] | None = None
     resources: ResourceRequirements | None = None
     start_time: Time | None = None
+    volume_health: list[PodVolumeHealth] | None = None
 
 
 class Pod(MetaObject):
@@ -1683,6 +1739,7 @@ __all__ = [
     "EventList",
     "EventSeries",
     "EventSource",
+    "EvictionResponder",
     "ExecAction",
     "FCVolumeSource",
     "FileKeySelector",
@@ -1725,6 +1782,8 @@ __all__ = [
     "Node",
     "NodeAddress",
     "NodeAffinity",
+    "NodeAllocatableMappedResources",
+    "NodeAllocatableOverheadResources",
     "NodeAllocatableResourceClaimStatus",
     "NodeCondition",
     "NodeConfigSource",
@@ -1732,6 +1791,7 @@ __all__ = [
     "NodeDaemonEndpoints",
     "NodeFeatures",
     "NodeList",
+    "NodePodPreemptionPolicy",
     "NodeRuntimeHandler",
     "NodeRuntimeHandlerFeatures",
     "NodeSelector",
@@ -1778,6 +1838,7 @@ __all__ = [
     "PodTemplate",
     "PodTemplateList",
     "PodTemplateSpec",
+    "PodVolumeHealth",
     "PortStatus",
     "PortworxVolumeSource",
     "PreferredSchedulingTerm",
@@ -1837,6 +1898,8 @@ __all__ = [
     "TypedObjectReference",
     "Volume",
     "VolumeDevice",
+    "VolumeHealthCondition",
+    "VolumeHealthStatus",
     "VolumeMount",
     "VolumeMountStatus",
     "VolumeNodeAffinity",

@@ -58,6 +58,7 @@ class DeviceRequestAllocationResult(Struct):
     pool: str | None = None
     request: str | None = None
     share_id: str | None = field(default=None, name="shareID")
+    skip_node_operations: list[str] | None = None
     tolerations: list[DeviceToleration] | None = None
 
 
@@ -118,6 +119,7 @@ class DeviceCapacity(Struct):
 
 
 class DeviceCounterConsumption(Struct):
+    compatibility_groups: list[str] | None = None
     counter_set: str | None = None
     counters: dict[str, Counter] | None = None
 
@@ -129,9 +131,20 @@ class DeviceTaint(Struct):
     value: str | None = None
 
 
-class NodeAllocatableResourceMapping(Struct):
-    allocation_multiplier: Quantity | None = None
+class NodeAllocatableMapping(Struct):
     capacity_key: str | None = None
+    capacity_multiplier: Quantity | None = None
+    device_multiplier: Quantity | None = None
+
+
+class NodeAllocatableOverhead(Struct):
+    per_container: Quantity | None = None
+    per_pod: Quantity | None = None
+
+
+class NodeAllocatableResource(Struct):
+    mapping: NodeAllocatableMapping | None = None
+    overhead: NodeAllocatableOverhead | None = None
 
 
 class Device(Struct):
@@ -144,7 +157,7 @@ class Device(Struct):
     capacity: dict[str, DeviceCapacity] | None = None
     consumes_counters: list[DeviceCounterConsumption] | None = None
     name: str | None = None
-    node_allocatable_resource_mappings: dict[str, NodeAllocatableResourceMapping] | None = None
+    node_allocatable_resources: dict[str, NodeAllocatableResource] | None = None
     node_name: str | None = None
     node_selector: NodeSelector | None = None
     taints: list[DeviceTaint] | None = None
@@ -161,6 +174,11 @@ class DeviceConstraint(Struct):
     requests: list[str] | None = None
 
 
+class DeviceDerivedAttribute(Struct):
+    expression: str | None = None
+    name: str | None = None
+
+
 class DeviceSelector(Struct):
     cel: CELDeviceSelector | None = None
 
@@ -169,6 +187,7 @@ class DeviceSubRequest(Struct):
     allocation_mode: str | None = None
     capacity: CapacityRequirements | None = None
     count: int | None = None
+    derived_attributes: list[DeviceDerivedAttribute] | None = None
     device_class_name: str | None = None
     name: str | None = None
     selectors: list[DeviceSelector] | None = None
@@ -180,6 +199,7 @@ class ExactDeviceRequest(Struct):
     allocation_mode: str | None = None
     capacity: CapacityRequirements | None = None
     count: int | None = None
+    derived_attributes: list[DeviceDerivedAttribute] | None = None
     device_class_name: str | None = None
     selectors: list[DeviceSelector] | None = None
     tolerations: list[DeviceToleration] | None = None
@@ -215,6 +235,32 @@ class DeviceClass(MetaObject):
 
 class DeviceClassList(ObjectList[DeviceClass]):
     gvk = GroupVersionKind("resource.k8s.io", "v1", "DeviceClassList")
+
+
+class DeviceTaintSelector(Struct):
+    device: str | None = None
+    driver: str | None = None
+    pool: str | None = None
+
+
+class DeviceTaintRuleSpec(Struct):
+    device_selector: DeviceTaintSelector | None = None
+    taint: DeviceTaint | None = None
+
+
+class DeviceTaintRuleStatus(Struct):
+    conditions: list[Condition] | None = None
+
+
+class DeviceTaintRule(MetaObject):
+    gvk = GroupVersionKind("resource.k8s.io", "v1", "DeviceTaintRule")
+
+    spec: DeviceTaintRuleSpec | None = None
+    status: DeviceTaintRuleStatus | None = None
+
+
+class DeviceTaintRuleList(ObjectList[DeviceTaintRule]):
+    gvk = GroupVersionKind("resource.k8s.io", "v1", "DeviceTaintRuleList")
 
 
 class ResourceClaimSpec(Struct):
@@ -272,9 +318,11 @@ class ResourceSliceSpec(Struct):
     driver: str | None = None
     node_name: str | None = None
     node_selector: NodeSelector | None = None
+    partition_type_attribute: str | None = None
     per_device_node_selection: bool | None = None
     pool: ResourcePool | None = None
     shared_counters: list[CounterSet] | None = None
+    skip_node_operations: list[str] | None = None
 
 
 class ResourceSlice(MetaObject):
@@ -309,15 +357,23 @@ __all__ = [
     "DeviceClassSpec",
     "DeviceConstraint",
     "DeviceCounterConsumption",
+    "DeviceDerivedAttribute",
     "DeviceRequest",
     "DeviceRequestAllocationResult",
     "DeviceSelector",
     "DeviceSubRequest",
     "DeviceTaint",
+    "DeviceTaintRule",
+    "DeviceTaintRuleList",
+    "DeviceTaintRuleSpec",
+    "DeviceTaintRuleStatus",
+    "DeviceTaintSelector",
     "DeviceToleration",
     "ExactDeviceRequest",
     "NetworkDeviceData",
-    "NodeAllocatableResourceMapping",
+    "NodeAllocatableMapping",
+    "NodeAllocatableOverhead",
+    "NodeAllocatableResource",
     "OpaqueDeviceConfiguration",
     "ResourceClaim",
     "ResourceClaimConsumerReference",

@@ -58,6 +58,7 @@ class DeviceRequestAllocationResult(Struct):
     pool: str | None = None
     request: str | None = None
     share_id: str | None = field(default=None, name="shareID")
+    skip_node_operations: list[str] | None = None
     tolerations: list[DeviceToleration] | None = None
 
 
@@ -105,6 +106,7 @@ class Counter(Struct):
 
 
 class DeviceCounterConsumption(Struct):
+    compatibility_groups: list[str] | None = None
     counter_set: str | None = None
     counters: dict[str, Counter] | None = None
 
@@ -116,9 +118,20 @@ class DeviceTaint(Struct):
     value: str | None = None
 
 
-class NodeAllocatableResourceMapping(Struct):
-    allocation_multiplier: Quantity | None = None
+class NodeAllocatableMapping(Struct):
     capacity_key: str | None = None
+    capacity_multiplier: Quantity | None = None
+    device_multiplier: Quantity | None = None
+
+
+class NodeAllocatableOverhead(Struct):
+    per_container: Quantity | None = None
+    per_pod: Quantity | None = None
+
+
+class NodeAllocatableResource(Struct):
+    mapping: NodeAllocatableMapping | None = None
+    overhead: NodeAllocatableOverhead | None = None
 
 
 class BasicDevice(Struct):
@@ -130,7 +143,7 @@ class BasicDevice(Struct):
     binds_to_node: bool | None = None
     capacity: dict[str, DeviceCapacity] | None = None
     consumes_counters: list[DeviceCounterConsumption] | None = None
-    node_allocatable_resource_mappings: dict[str, NodeAllocatableResourceMapping] | None = None
+    node_allocatable_resources: dict[str, NodeAllocatableResource] | None = None
     node_name: str | None = None
     node_selector: NodeSelector | None = None
     taints: list[DeviceTaint] | None = None
@@ -165,6 +178,11 @@ class DeviceConstraint(Struct):
     requests: list[str] | None = None
 
 
+class DeviceDerivedAttribute(Struct):
+    expression: str | None = None
+    name: str | None = None
+
+
 class DeviceSelector(Struct):
     cel: CELDeviceSelector | None = None
 
@@ -173,6 +191,7 @@ class DeviceSubRequest(Struct):
     allocation_mode: str | None = None
     capacity: CapacityRequirements | None = None
     count: int | None = None
+    derived_attributes: list[DeviceDerivedAttribute] | None = None
     device_class_name: str | None = None
     name: str | None = None
     selectors: list[DeviceSelector] | None = None
@@ -184,6 +203,7 @@ class DeviceRequest(Struct):
     allocation_mode: str | None = None
     capacity: CapacityRequirements | None = None
     count: int | None = None
+    derived_attributes: list[DeviceDerivedAttribute] | None = None
     device_class_name: str | None = None
     first_available: list[DeviceSubRequest] | None = None
     name: str | None = None
@@ -272,9 +292,11 @@ class ResourceSliceSpec(Struct):
     driver: str | None = None
     node_name: str | None = None
     node_selector: NodeSelector | None = None
+    partition_type_attribute: str | None = None
     per_device_node_selection: bool | None = None
     pool: ResourcePool | None = None
     shared_counters: list[CounterSet] | None = None
+    skip_node_operations: list[str] | None = None
 
 
 class ResourceSlice(MetaObject):
@@ -310,6 +332,7 @@ __all__ = [
     "DeviceClassSpec",
     "DeviceConstraint",
     "DeviceCounterConsumption",
+    "DeviceDerivedAttribute",
     "DeviceRequest",
     "DeviceRequestAllocationResult",
     "DeviceSelector",
@@ -317,7 +340,9 @@ __all__ = [
     "DeviceTaint",
     "DeviceToleration",
     "NetworkDeviceData",
-    "NodeAllocatableResourceMapping",
+    "NodeAllocatableMapping",
+    "NodeAllocatableOverhead",
+    "NodeAllocatableResource",
     "OpaqueDeviceConfiguration",
     "ResourceClaim",
     "ResourceClaimConsumerReference",

@@ -55,10 +55,29 @@ class CSINodeSpec(Struct):
     drivers: list[CSINodeDriver] | None = None
 
 
+class StorageHealthCondition(Struct):
+    access_mode: str | None = None
+    last_transition_time: Time | None = None
+    message: str | None = None
+    reason: str | None = None
+    status: str | None = None
+    volume_mode: str | None = None
+
+
+class StorageHealth(Struct):
+    health_conditions: list[StorageHealthCondition] | None = None
+    name: str | None = None
+
+
+class CSINodeStatus(Struct):
+    storage_health: list[StorageHealth] | None = None
+
+
 class CSINode(MetaObject):
     gvk = GroupVersionKind("storage.k8s.io", "v1", "CSINode")
 
     spec: CSINodeSpec | None = None
+    status: CSINodeStatus | None = None
 
 
 class CSINodeList(ObjectList[CSINode]):
@@ -148,10 +167,13 @@ __all__ = [
     "CSINodeDriver",
     "CSINodeList",
     "CSINodeSpec",
+    "CSINodeStatus",
     "CSIStorageCapacity",
     "CSIStorageCapacityList",
     "StorageClass",
     "StorageClassList",
+    "StorageHealth",
+    "StorageHealthCondition",
     "TokenRequest",
     "VolumeAttachment",
     "VolumeAttachmentList",

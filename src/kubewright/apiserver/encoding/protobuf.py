@@ -15,13 +15,15 @@ from __future__ import annotations
 import binascii
 import struct
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 import msgspec
 
-from kubewright.api.builtin.schemas import message_name, wire_messages
+from kubewright.api.builtin.schemas import message_name
+from kubewright.api.builtin.types import types_of
 from kubewright.api.builtin.wire_messages import SCALARS, Field, Message, Messages
+from kubewright.api.kubernetes_version import NEWEST, KubernetesVersion
 from kubewright.text_cache import cache_short
 
 from .protobuf_wire import (
@@ -56,9 +58,9 @@ Plain = dict[str, Any]
 
 
 @cache
-def builtin_codec() -> ProtobufCodec:
-    """Return the codec of all built-in kinds."""
-    return ProtobufCodec(wire_messages(), message_name)
+def builtin_codec(version: KubernetesVersion = NEWEST) -> ProtobufCodec:
+    """Return the codec of all built-in kinds of a version of Kubernetes."""
+    return ProtobufCodec(types_of(version).messages, partial(message_name, version=version))
 
 
 _ENVELOPE_END: Final = put_bytes(3, b"") + put_bytes(4, b"")

@@ -16,7 +16,9 @@ import msgspec
 from kubewright.api.builtin import schemas as builtin_schemas
 from kubewright.api.builtin.descriptions import common_fields, describe
 from kubewright.api.builtin.openapi import published
+from kubewright.api.builtin.types import types_of
 from kubewright.api.gvk import GroupVersion
+from kubewright.api.kubernetes_version import NEWEST, KubernetesVersion
 
 from .v2 import simplify
 
@@ -55,8 +57,9 @@ def definition_name(resource: Resource, version: str, kind: str = "") -> str:
 class Definitions:
     """Encoded definitions for one OpenAPI version."""
 
-    def __init__(self, prefix: str, v2: bool = False) -> None:
+    def __init__(self, prefix: str, v2: bool = False, version: KubernetesVersion = NEWEST) -> None:
         self.prefix = prefix
+        self._version = version
         self._v2 = v2
         self._reference = re.compile(rb'"\$ref":"' + re.escape(prefix.encode()) + rb'([^"]+)"')
         self._encoded: dict[str, tuple[msgspec.Raw, tuple[str, ...]]] = {}
@@ -86,7 +89,7 @@ class Definitions:
                 made = self._with_references(self._of_group(name, home, custom))
             elif name in self._encoded:
                 made = self._encoded[name]
-            elif name in builtin_schemas.definitions():
+            elif name in types_of(self._version).definitions:
                 made = self._encoded[name] = self._with_references(self._builtin(name))
             else:
                 continue
@@ -101,7 +104,7 @@ class Definitions:
         return msgspec.Raw(text), tuple({name.decode() for name in self._reference.findall(text)})
 
     def _builtin(self, name: str) -> Schema:
-        schema = published(name, self.prefix)
+        schema = published(name, self.prefix, self._version)
         describe(name, schema)
         if self._v2:
             simplify(schema)

@@ -8,6 +8,7 @@ documents are built in slices (`kubewright.apiserver.slices`).
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -45,7 +46,10 @@ class DocumentBuilder:
 
     def __init__(self, server: APIServer) -> None:
         self._server = server
-        self._definitions = Definitions("#/components/schemas/")
+
+    @cached_property
+    def _definitions(self) -> Definitions:
+        return Definitions("#/components/schemas/", version=self._server.kubernetes_version)
 
     @property
     def _info(self) -> Schema:
@@ -89,7 +93,7 @@ class DocumentBuilder:
 
     def v2(self, others: Iterable[Schema]) -> Steps[Schema]:
         """Return the version 2 document, merged with those of other servers; pauses between slices."""
-        definitions = Definitions("#/definitions/", v2=True)
+        definitions = Definitions("#/definitions/", v2=True, version=self._server.kubernetes_version)
         own: dict[str, Schema] = {}
         shared: dict[str, Schema] = {}
         paths: Paths = {}

@@ -1,0 +1,1 @@
+"""Built-in types of the `lifecycle.k8s.io` group."""
