@@ -68,30 +68,38 @@ class ProcessOptions:
 
 
 def process_response(
-    request: HTTPRequest, handler: ProcessHandler, *, options: ProcessOptions | None = None
+    request: HTTPRequest,
+    handler: ProcessHandler,
+    *,
+    options: ProcessOptions | None = None,
+    failure: str = FAILURE,
 ) -> HTTPResponse:
     """Return the response that runs a command for the client; the handler returns the exit code.
 
-    The handler is cancelled when the client disconnects. An exception becomes the failure of the command.
+    The handler is cancelled when the client disconnects. An exception becomes the failure of the command,
+    whose message begins with `failure`.
     """
     chosen = options if options is not None else ProcessOptions.of(request.query)
     if is_websocket(request):
 
         async def talk(socket: WebSocket) -> None:
             await run_process_on_websocket(
-                socket, handler, tty=chosen.tty, stdin=chosen.stdin, failure=FAILURE
+                socket, handler, tty=chosen.tty, stdin=chosen.stdin, failure=failure
             )
 
         return HTTPResponse(websocket=talk, protocols=PROCESS_PROTOCOLS)
 
     async def carry(tunnel: Tunnel) -> None:
-        await run_process_on_spdy(tunnel, handler, expected=chosen.streams, tty=chosen.tty, failure=FAILURE)
+        await run_process_on_spdy(tunnel, handler, expected=chosen.streams, tty=chosen.tty, failure=failure)
 
     return spdy_response(request, SPDY_PROCESS_PROTOCOLS, carry)
 
 
-def ports_response(request: HTTPRequest, opener: PortOpener) -> HTTPResponse:
-    """Return the response that forwards ports; `opener(port, connection)` serves one connection."""
+def ports_response(request: HTTPRequest, opener: PortOpener, *, parameter: str = "ports") -> HTTPResponse:
+    """Return the response that forwards ports; `opener(port, connection)` serves one connection.
+
+    `parameter` is the query parameter with the ports of clients that do not send them later.
+    """
     if is_websocket(request):
         offered = request.headers.get("Sec-WebSocket-Protocol", "")
         if PORT_TUNNEL_PROTOCOL in offered:
@@ -100,9 +108,9 @@ def ports_response(request: HTTPRequest, opener: PortOpener) -> HTTPResponse:
                 await run_ports_on_spdy(WebSocketTunnel(socket), opener)
 
             return HTTPResponse(websocket=carry_in_messages, protocols=(PORT_TUNNEL_PROTOCOL,))
-        ports = [_port(text) for value in request.query.all("ports") for text in value.split(",")]
+        ports = [_port(text) for value in request.query.all(parameter) for text in value.split(",")]
         if not ports:
-            raise BadRequest('query parameter "ports" is required')
+            raise BadRequest(f'query parameter "{parameter}" is required')
 
         async def talk(socket: WebSocket) -> None:
             await run_ports_on_websocket(socket, ports, opener)

@@ -17,29 +17,20 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from aiohttp import web
 
 from kubewright.api.encoding import codec
+from kubewright.api.errors import APIError
 from kubewright.api.values.times import parse_time
 from kubewright.apiserver.http.connection import WebSocketAdapter
-from kubewright.apiserver.http.messages import HTTPResponse, Query, Tunnel, WebSocket
+from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, Query
 from kubewright.apiserver.http.upgrade import run_tunnel
-from kubewright.apiserver.streams.channels import (
-    PORT_CHANNEL_PROTOCOLS,
-    PORT_PROTOCOL,
-    PORT_TUNNEL_PROTOCOL,
-    PROCESS_PROTOCOLS,
-    SPDY_PROCESS_PROTOCOLS,
-    WebSocketTunnel,
-    run_ports_on_spdy,
-    run_ports_on_websocket,
-    run_process_on_spdy,
-    run_process_on_websocket,
-)
+from kubewright.apiserver.streams import channels
 from kubewright.apiserver.streams.contract import ByteStream, ProcessStreams
+from kubewright.apiserver.streams.responses import ProcessOptions, ports_response, process_response
 from kubewright.cache.stores.store import ObjectKey
 from kubewright.tls.certificates import CertificateAuthority, server_context
 from kubewright.workloads.nodes.containers.container_log import LogOptions
@@ -108,6 +99,8 @@ class KubeletServer:
             return await self._route(request, node)
         except KubeletError as error:
             return web.Response(status=error.status, text=str(error))
+        except APIError as error:
+            return web.Response(status=error.code, text=error.message)
 
     def _node(self, request: web.BaseRequest) -> NodeState | None:
         host = request.host.rpartition(":")[0].removesuffix(".localhost")
@@ -227,28 +220,15 @@ class KubeletServer:
         flags = {name: _flag(query, name) for name in ("stdin", "stdout", "stderr", "tty")}
         if not any((flags["stdin"], flags["stdout"], flags["stderr"])):
             raise KubeletError(400, "you must specify at least 1 of stdin, stdout, stderr")
+        options = ProcessOptions(tuple(query.all("command")), container, **flags)
 
         async def handler(streams: ProcessStreams) -> int:
             if what == "attach":
                 return await runtime.attach(run, streams)
             return await runtime.exec(run, ExecRequest(query.all("command"), worker.pod, container, streams))
 
-        if _is_websocket(request):
-
-            async def talk(socket_: WebSocket) -> None:
-                await run_process_on_websocket(socket_, handler, tty=flags["tty"], stdin=flags["stdin"])
-
-            return await _upgrade_websocket(request, PROCESS_PROTOCOLS, talk)
-        expected = {"error"} | {name for name in ("stdin", "stdout") if flags[name]}
-        if flags["tty"]:
-            expected.add("resize")
-        elif flags["stderr"]:
-            expected.add("stderr")
-
-        async def carry(tunnel: Tunnel) -> None:
-            await run_process_on_spdy(tunnel, handler, expected=frozenset(expected), tty=flags["tty"])
-
-        return await _upgrade_spdy(request, SPDY_PROCESS_PROTOCOLS, carry)
+        response = process_response(_received(request), handler, options=options, failure=channels.FAILURE)
+        return await _upgrade(request, response)
 
     def _running(self, state: ContainerState, pod: str) -> ContainerRun:
         if state.run is None or not state.is_running:
@@ -302,28 +282,8 @@ class KubeletServer:
         async def opener(port: int, stream: ByteStream) -> None:
             await self._nodes.runtime.port_forward(worker.pod, port, stream)
 
-        if _is_websocket(request):
-            offered = request.headers.get("Sec-WebSocket-Protocol", "")
-            if PORT_TUNNEL_PROTOCOL in offered:
-
-                async def tunnelled(socket_: WebSocket) -> None:
-                    await run_ports_on_spdy(WebSocketTunnel(socket_), opener)
-
-                return await _upgrade_websocket(request, (PORT_TUNNEL_PROTOCOL,), tunnelled)
-            texts = [text for value in query.all("ports") + query.all("port") for text in value.split(",")]
-            ports = [int(text) for text in texts if text.isdecimal()]
-            if not ports:
-                raise KubeletError(400, 'query parameter "port" is required')
-
-            async def talk(socket_: WebSocket) -> None:
-                await run_ports_on_websocket(socket_, ports, opener)
-
-            return await _upgrade_websocket(request, PORT_CHANNEL_PROTOCOLS, talk)
-
-        async def carry(tunnel: Tunnel) -> None:
-            await run_ports_on_spdy(tunnel, opener)
-
-        return await _upgrade_spdy(request, (PORT_PROTOCOL,), carry)
+        parameter = "ports" if "ports" in query else "port"
+        return await _upgrade(request, ports_response(_received(request), opener, parameter=parameter))
 
 
 def _required(node: NodeState | None) -> NodeState:
@@ -356,38 +316,18 @@ def _configuration(node: NodeState) -> Object:
     }
 
 
-def _is_websocket(request: web.BaseRequest) -> bool:
-    return request.headers.get("Upgrade", "").lower() == "websocket"
+def _received(request: web.BaseRequest) -> HTTPRequest:
+    return HTTPRequest(request.method, request.path, query=request.query_string, headers=request.headers)
 
 
-async def _upgrade_websocket(
-    request: web.BaseRequest, protocols: tuple[str, ...], talk: Any
-) -> web.StreamResponse:
-    response = web.WebSocketResponse(protocols=protocols, max_msg_size=16 * 1024 * 1024)
-    await response.prepare(request)
+async def _upgrade(request: web.BaseRequest, response: HTTPResponse) -> web.StreamResponse:
+    """Serve the client of a command or a port over a WebSocket or SPDY."""
+    if response.websocket is None:
+        return await run_tunnel(request.protocol, response)
+    socket = web.WebSocketResponse(protocols=response.protocols, max_msg_size=16 * 1024 * 1024)
+    await socket.prepare(request)
     try:
-        await talk(WebSocketAdapter(response))
+        await response.websocket(WebSocketAdapter(socket))
     finally:
-        await response.close()
-    return response
-
-
-async def _upgrade_spdy(
-    request: web.BaseRequest, protocols: tuple[str, ...], carry: Any
-) -> web.StreamResponse:
-    if not request.headers.get("Upgrade", "").lower().startswith("spdy/3.1"):
-        raise KubeletError(400, "Upgrade request required")
-    offered = [
-        each.strip()
-        for value in request.headers.getall("X-Stream-Protocol-Version", [])
-        for each in value.split(",")
-    ]
-    protocol = next((each for each in protocols if each in offered), "")
-    if offered and not protocol:
-        raise KubeletError(
-            403, f"unable to negotiate protocol: client supports {offered}, server accepts {list(protocols)}"
-        )
-    headers: dict[str, str | list[str]] = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
-    if protocol:
-        headers["X-Stream-Protocol-Version"] = protocol
-    return await run_tunnel(request.protocol, HTTPResponse(101, headers=headers, tunnel=carry))
+        await socket.close()
+    return socket
