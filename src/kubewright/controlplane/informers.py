@@ -29,12 +29,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence, Set
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from prometheus_client import Counter
 
 from kubewright.api.errors import ServiceUnavailable
 from kubewright.api.gvk import GroupVersionKind
+from kubewright.apiserver.resources.objects import Object
 from kubewright.apiserver.resources.stored_objects import UndecodableObject
 from kubewright.cache.informers.informer import Informer, ResourceEventHandler
 from kubewright.cache.stores.store import ObjectChange, ObjectKey, SharedEntry, decode_object
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from kubewright.apiserver.watch.cache import WatchCache
     from kubewright.apiserver.watch.event import WatchCacheEvent
 
-Object = dict[str, Any]
 Needs = Literal["metadata", "events", "objects"]
 """What a handler reads: only metadata; also the object of an event (the entry of an object that is found
 deleted after an interruption has none: its `raw` is empty then); or always the object, for which the informer

@@ -20,12 +20,12 @@ from kubewright.api.errors import APIError, from_response, not_found
 from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, User
 from kubewright.apiserver.http.messages import HTTPRequest
+from kubewright.apiserver.resources.objects import Object
 
 if TYPE_CHECKING:
     from kubewright.apiserver.resources.resource import Resource
     from kubewright.apiserver.server import APIServer
 
-Object = dict[str, Any]
 AnyResource: TypeAlias = "GroupResource | Resource"
 """A stored resource by name, or the declaration of a resource of an extension API server."""
 

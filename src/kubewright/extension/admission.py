@@ -8,6 +8,7 @@ from typing import Any
 from kubewright.api.encoding.codec import to_plain
 from kubewright.api.errors import internal_error, invalid
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.resources.objects import Object
 from kubewright.webhook.review import Denied
 
 from .functions import (
@@ -19,8 +20,6 @@ from .functions import (
     rejection,
     with_user,
 )
-
-Object = dict[str, Any]
 
 
 class DeclaredAdmission(AdmissionPlugin):

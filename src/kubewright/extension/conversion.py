@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kubewright.api.encoding import codec
 from kubewright.api.errors import BadRequest
+from kubewright.apiserver.resources.objects import Object
 from kubewright.schema.defaulting import apply_defaults
 from kubewright.webhook.conversion import ConversionError, Converter
 
 if TYPE_CHECKING:
     from kubewright.schema.structural import Node
-
-Object = dict[str, Any]
 
 
 class ConverterAdapter:

@@ -16,6 +16,7 @@ from kubewright.api.gvk import GroupKind, GroupResource
 from kubewright.api.meta import MetaObject
 from kubewright.apiserver.admission import AdmissionAttributes
 from kubewright.apiserver.authentication.user import User
+from kubewright.apiserver.resources.objects import Object
 from kubewright.apiserver.resources.strategy import Operation
 from kubewright.apiserver.resources.subresource import SubresourceRequest
 from kubewright.apiserver.streams.contract import ByteStream
@@ -26,8 +27,6 @@ from kubewright.webhook.review import Denied
 from .permissions import Permissions
 from .reader import ObjectReader
 from .sessions import ExecSession
-
-Object = dict[str, Any]
 
 READER, CLUSTER, LOG, SERVER, PROXY = "reader", "cluster", "log", "server", "proxy"
 _VALUES: dict[type, str] = {

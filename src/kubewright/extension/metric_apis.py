@@ -37,6 +37,7 @@ from kubewright.api.selectors.label_selectors import Selector, SelectorError, pa
 from kubewright.api.values.quantity import Quantity
 from kubewright.api.values.times import format_time, now
 from kubewright.apiserver.encoding.negotiation import encode, negotiate, respond
+from kubewright.apiserver.resources.objects import Object
 from kubewright.apiserver.resources.resource import Resource, Version
 from kubewright.apiserver.resources.subresource import Subresource
 from kubewright.background import run_forever
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Object = dict[str, Any]
 NAMESPACES = "namespaces"
 
 

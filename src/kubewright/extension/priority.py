@@ -13,13 +13,14 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kubewright.api.encoding.codec import to_plain
 from kubewright.api.errors import APIError
 from kubewright.api.flowcontrol.v1 import FlowSchema, PriorityLevelConfiguration
 from kubewright.apiserver.priority.flow_control import Flow, FlowControl
 from kubewright.apiserver.priority.work_estimate import WorkEstimator
+from kubewright.apiserver.resources.objects import Object
 from kubewright.background import run_forever
 from kubewright.cache import Cache
 from kubewright.client.errors import NoKindMatch
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Object = dict[str, Any]
 KINDS = (FlowSchema, PriorityLevelConfiguration)
 
 

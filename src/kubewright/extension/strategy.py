@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.api.encoding.codec import to_plain
 from kubewright.api.field_errors import FieldError
+from kubewright.apiserver.resources.objects import Object
 from kubewright.apiserver.resources.strategy import MaybeAwait, Operation, Strategy
 from kubewright.webhook.review import Denied
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from kubewright.apiserver.resources.resource import Version
 
     from .rest.rest import Rest
-
-Object = dict[str, Any]
 
 
 class DeclaredStrategy(Strategy):

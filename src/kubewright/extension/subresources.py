@@ -17,11 +17,11 @@ from typing import Any
 from kubewright.api.encoding.codec import from_plain, to_plain
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.apiserver.http.messages import HTTPResponse
+from kubewright.apiserver.resources.objects import Object
 from kubewright.apiserver.resources.subresource import Subresource, SubresourceRequest
 
 from .functions import PROXY, DeclaredFunction, with_user
 
-Object = dict[str, Any]
 ALL_METHODS = ("create", "delete", "get", "patch", "update")
 
 

@@ -19,6 +19,7 @@ import msgspec
 
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.values.quantity import Quantity, QuantityError
+from kubewright.apiserver.resources.objects import Object
 from kubewright.client.errors import ConnectionFailed, NoKindMatch
 
 from .pod_metrics import MetricNotFound, MetricsSource, Usage
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 RESOURCE, CUSTOM, EXTERNAL = "metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"
 _JSON = {"Accept": "application/json"}
-
-Object = dict[str, Any]
 
 
 class APIMetrics:

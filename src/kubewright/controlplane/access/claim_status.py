@@ -8,16 +8,13 @@ whose pod runs on the node of the allocation.
 
 from __future__ import annotations
 
-from typing import Any
-
 from kubewright.api.errors import invalid
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupKind
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.apiserver.authentication.user import MASTERS, User
 from kubewright.apiserver.authorization import AuthorizationAttributes, Authorizer, Decision, forbidden
-
-Object = dict[str, Any]
+from kubewright.apiserver.resources.objects import Object
 
 GROUP = "resource.k8s.io"
 _NODE_NAME = "authentication.kubernetes.io/node-name"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import product
-from typing import Any
 
 from kubewright.api.errors import APIError, forbidden, not_found
 from kubewright.api.field_errors import quote
@@ -18,10 +17,10 @@ from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin,
 from kubewright.apiserver.authentication.user import MASTERS, User
 from kubewright.apiserver.authorization import AuthorizationAttributes, Authorizer, Decision
 from kubewright.apiserver.authorization.rbac import RBAC_GROUP, PolicyRule, path_matches
+from kubewright.apiserver.resources.objects import Object
 
 from .rule_resolver import RuleResolver
 
-Object = dict[str, Any]
 _FULL = (
     {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
     {"nonResourceURLs": ["*"], "verbs": ["*"]},

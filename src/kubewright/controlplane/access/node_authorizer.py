@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kubewright.api.selectors.field_selectors import parse_field_selector
 from kubewright.api.selectors.label_selectors import SelectorError
@@ -22,12 +22,12 @@ from kubewright.apiserver.authorization import (
     Decision,
 )
 from kubewright.apiserver.authorization.rbac import PolicyRule
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.admission.node_restriction import NODE_LEASES, node_of
 
 if TYPE_CHECKING:
     from kubewright.controlplane.informers import Informers
 
-Object = dict[str, Any]
 _READS = ("get", "list", "watch")
 _WRITES = ("get", "create", "update", "patch", "delete")
 

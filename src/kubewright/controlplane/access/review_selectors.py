@@ -7,14 +7,13 @@ it also allows the original. The response reports ignored requirements.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from kubewright.api.field_errors import FieldError
 from kubewright.api.selectors.field_selectors import escape_value, parse_field_selector
 from kubewright.api.selectors.label_selectors import parse_selector
 from kubewright.api.values.names import check_label_value, check_qualified_name
+from kubewright.apiserver.resources.objects import Object
 
-Object = dict[str, Any]
 _IN = ("In", "NotIn")
 _EXISTS = ("Exists", "DoesNotExist")
 

@@ -15,12 +15,12 @@ from kubewright.api.meta import ManagedFieldsEntry, ObjectMeta
 from kubewright.api.values.go_format import GoStruct
 from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.authorization import AuthorizationAttributes, Authorizer, Decision
+from kubewright.apiserver.resources.objects import Object
 from kubewright.apiserver.resources.subresource import SubresourceRequest
 
 from .review_selectors import read_field_selector, read_label_selector, selector_errors
 from .rule_resolver import RuleResolver
 
-Object = dict[str, Any]
 GROUP = "authorization.k8s.io"
 _ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 _NOT_BOTH = "cannot be specified in combination with resourceAttributes"

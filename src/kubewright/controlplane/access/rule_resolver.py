@@ -6,11 +6,12 @@ the objects changes, so a request costs one lookup and a walk over the few rules
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.authorization import AuthorizationAttributes, AuthorizationResult, Decision
 from kubewright.apiserver.authorization.rbac import RBAC_GROUP, PolicyRule
+from kubewright.apiserver.resources.objects import Object
 from kubewright.apiserver.resources.stored_objects import UndecodableObject
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from kubewright.cache.stores.store import ObjectChange, ObjectKey
     from kubewright.controlplane.informers import Informers
 
-Object = dict[str, Any]
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 _RESOURCES = ("clusterroles", "roles", "clusterrolebindings", "rolebindings")
 _MAX_USERS = 4096

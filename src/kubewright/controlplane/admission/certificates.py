@@ -7,10 +7,10 @@ from typing import Any
 
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
+from kubewright.apiserver.resources.objects import Object
 
 from .rejection import reject
 
-Object = dict[str, Any]
 GROUP = "certificates.k8s.io"
 CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
 

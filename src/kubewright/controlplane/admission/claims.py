@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kubewright.api.values.quantity import Quantity
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.informers import Informers
 
 from .rejection import reject
 
-Object = dict[str, Any]
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 """Legacy annotation for the storage class of a claim; takes precedence over the field."""
 

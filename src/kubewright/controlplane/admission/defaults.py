@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.informers import Informers
 
 from .rejection import reject
-
-Object = dict[str, Any]
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kubewright.api.errors import not_found
 from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
+from kubewright.apiserver.resources.objects import Object
 
 from .rejection import reject
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
     from kubewright.controlplane.informers import Informers
 
-Object = dict[str, Any]
 
 NODES_GROUP = "system:nodes"
 NODE_PREFIX = "system:node:"

@@ -5,17 +5,16 @@ Disabled by default. `blockOwnerDeletion` requires permission to update the fina
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
+from kubewright.apiserver.resources.objects import Object
 
 from .rejection import reject
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
-
-Object = dict[str, Any]
 
 
 class OwnerReferences(AdmissionPlugin):

@@ -7,15 +7,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from kubewright.apiserver.resources.objects import Object
 
 if TYPE_CHECKING:
     from kubewright.apiserver.resources.resource import Version
     from kubewright.apiserver.rest.store import ResourceStore
     from kubewright.apiserver.server import APIServer
     from kubewright.storage.contract import KeyValue
-
-Object = dict[str, Any]
 
 
 class ObjectInformer(Protocol):

@@ -7,11 +7,12 @@ Discovery and OpenAPI documents of all servers are merged, so that clients see o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kubewright.api.gvk import version_priority
 from kubewright.apiserver.encoding.negotiation import encode, negotiate, respond
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, page_not_found
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.controllers import Component
 
 from .availability import Availability
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from kubewright.controlplane.informers import Informers
     from kubewright.controlplane.webhooks.resolver import ServiceResolver
     from kubewright.tls.certificates import KeyPair
-
-Object = dict[str, Any]
 
 
 class Aggregator(Component):

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kubewright.api.errors import NotFound
 from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.authentication.user import MASTERS, SYSTEM, User
-from kubewright.apiserver.resources.objects import current_timestamp
+from kubewright.apiserver.resources.objects import Object, current_timestamp
 from kubewright.controller.request import Result
 from kubewright.controlplane.controllers import new_controller
 from kubewright.controlplane.controllers.source import InformerSource
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from kubewright.cache.stores.store import ObjectChange
     from kubewright.controlplane.informers import Informers
 
-Object = dict[str, Any]
 Verdict = tuple[str, str, str]
 """Status, reason and message of the condition."""
 

@@ -7,11 +7,12 @@ unreachable, its last known documents are served and marked as stale.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kubewright.apiserver.discovery import AGGREGATED
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.webhooks.client import ServiceNotResolved
 
 from .availability import AGGREGATOR
@@ -20,7 +21,6 @@ from .remote import Remote, Service
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Object = dict[str, Any]
 _decode = msgspec.json.Decoder().decode
 ACCEPTED = f"{AGGREGATED},{AGGREGATED.replace('v=v2', 'v=v2beta1')}"
 """Versions of aggregated discovery of extension API servers; older ones have only v2beta1."""

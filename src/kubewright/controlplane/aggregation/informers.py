@@ -15,11 +15,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kubewright.api.gvk import GroupResource, GroupVersionKind
+from kubewright.apiserver.resources.objects import Object
 from kubewright.apiserver.resources.resource import Resource, Version
 from kubewright.controlplane.informers import AllHandlers
 from kubewright.controlplane.loopback_client import controller_user
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from kubewright.cache.informers.informer import Informer
     from kubewright.controlplane.informers import AllHandler, Informers
 
-Object = dict[str, Any]
 
 USER = controller_user("metadata-informers")
 WATCHED_VERBS = frozenset(("delete", "list", "watch"))

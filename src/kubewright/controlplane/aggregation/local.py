@@ -6,13 +6,13 @@ Their priorities determine the order of groups in discovery.
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kubewright.api.errors import AlreadyExists, Forbidden, NotFound
 from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.apiserver.delegation import SIMULATED_ANNOTATION
-from kubewright.apiserver.resources.objects import current_timestamp
+from kubewright.apiserver.resources.objects import Object, current_timestamp
 from kubewright.controlplane.bootstrap.objects import write_missing
 from kubewright.controlplane.controllers import new_controller
 from kubewright.controlplane.controllers.source import InformerSource
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from kubewright.cache.stores.store import ObjectChange
     from kubewright.controlplane.informers import Informers
 
-Object = dict[str, Any]
 
 GROUP = "apiregistration.k8s.io"
 API_SERVICES = GroupResource(GROUP, "apiservices")

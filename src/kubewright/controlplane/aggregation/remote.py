@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kubewright.apiserver.authentication.user import User
+from kubewright.apiserver.resources.objects import Object
 from kubewright.client.transport.headers import InvalidHeader, escape_headers, escape_key, identity_value
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from kubewright.tls.certificates import KeyPair
 
-Object = dict[str, Any]
 Resolve = Callable[[str, str, int], Awaitable[tuple[str, int]]]
 
 RESPONSE_LIMIT = 64 * 1024 * 1024

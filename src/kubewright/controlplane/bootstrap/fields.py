@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-Object = dict[str, Any]
+from kubewright.apiserver.resources.objects import Object
 
 _INLINE: Final = frozenset({("metadata",), ("spec",), ("spec", "priorityLevelConfiguration")})
 _ATOMIC: Final = frozenset({("roleRef",)})

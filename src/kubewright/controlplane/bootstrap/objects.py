@@ -14,9 +14,8 @@ import logging
 import uuid
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
-from kubewright.apiserver.resources.objects import current_timestamp
+from kubewright.apiserver.resources.objects import Object, current_timestamp
 from kubewright.apiserver.rest.store import ResourceStore
 from kubewright.apiserver.server import APIServer
 from kubewright.storage.contract import KeyExists, KeyValue, RevisionMismatch, StorageError
@@ -28,7 +27,6 @@ from .updates import Merge, merge_flow_spec, merge_role
 
 logger = logging.getLogger("kubewright.controlplane")
 
-Object = dict[str, Any]
 FLOW = "flowcontrol.apiserver.k8s.io"
 FIELD_MANAGER = "kube-apiserver"
 FLOW_FIELD_MANAGER = "api-priority-and-fairness-config-producer-v1"

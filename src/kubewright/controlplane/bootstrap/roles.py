@@ -9,11 +9,10 @@ non-resource rule. Verbs are letters as in `kubewright.api.builtin.resources`, o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from kubewright.api.builtin.resources import VERBS
-
-Object = dict[str, Any]
+from kubewright.apiserver.resources.objects import Object
 
 RBAC: Final = "rbac.authorization.k8s.io"
 _EVENTS: Final = "cpu core|events.k8s.io:events"

@@ -9,9 +9,9 @@ and PriorityLevelConfigurations get their spec, if their annotation `apf.kuberne
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-Object = dict[str, Any]
+from kubewright.apiserver.resources.objects import Object
 
 Merge = Callable[[Object, Object], Object | None]
 """Returns a stored object with what a bootstrap object requires; `None` if it does not change."""

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kubewright.api.errors import APIError, Conflict, MethodNotAllowed, NotFound
 from kubewright.api.gvk import GroupResource
-from kubewright.apiserver.resources.objects import current_timestamp
+from kubewright.apiserver.resources.objects import Object, current_timestamp
 from kubewright.cache.stores.object_metadata import Metadata, metadata_of
 from kubewright.controller.request import Result
 from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from kubewright.controlplane.aggregation.informers import AggregatedInformers
     from kubewright.controlplane.informers import Informers
 
-Object = dict[str, Any]
 
 NAMESPACES = GroupResource("", "namespaces")
 DEFINITIONS = GroupResource("apiextensions.k8s.io", "customresourcedefinitions")

@@ -8,11 +8,12 @@ expressions against the schema of every kind that its rules name and reports err
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kubewright import cel
 from kubewright.api.errors import NotFound
 from kubewright.api.gvk import GroupResource
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.admission.policies.expressions import environment, programs
 from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
 from kubewright.schema.validation.cel_types import cel_type
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from kubewright.cache.stores.store import ObjectChange
     from kubewright.controlplane.informers import Informers
 
-Object = dict[str, Any]
 
 GROUP = "admissionregistration.k8s.io"
 POLICIES = GroupResource(GROUP, "validatingadmissionpolicies")

@@ -9,13 +9,14 @@ the controller waits `RECOUNT_DELAY`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kubewright.api.errors import NotFound
 from kubewright.api.gvk import GroupResource
 from kubewright.api.values.quantity import Quantity
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.admission.quotas import usage
 from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from kubewright.controlplane.admission.quotas.quotas import ResourceQuotas
     from kubewright.controlplane.informers import Informers
 
-Object = dict[str, Any]
 
 _decode = msgspec.json.Decoder().decode
 RESOURCE_QUOTAS = GroupResource("", "resourcequotas")

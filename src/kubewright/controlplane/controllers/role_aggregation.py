@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,6 +11,7 @@ from kubewright.api.errors import NotFound
 from kubewright.api.gvk import GroupResource
 from kubewright.api.meta import LabelSelector
 from kubewright.api.selectors.label_selectors import Selector, SelectorError, selector_of
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
 
 from . import Component, new_controller
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from kubewright.cache.stores.store import ObjectChange
     from kubewright.controlplane.informers import Informers
 
-Object = dict[str, Any]
 RBAC = "rbac.authorization.k8s.io"
 CLUSTER_ROLES = GroupResource(RBAC, "clusterroles")
 FIELD_MANAGER = "clusterrole-aggregation-controller"

@@ -9,10 +9,11 @@ from __future__ import annotations
 import base64
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kubewright.api.errors import AlreadyExists, Forbidden, NotFound
 from kubewright.api.gvk import GroupResource
+from kubewright.apiserver.resources.objects import Object
 from kubewright.cache.stores.store import ObjectKey
 from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from kubewright.cache.stores.store import ObjectChange
     from kubewright.controlplane.informers import Informers
 
-Object = dict[str, Any]
 
 NAMESPACES = GroupResource("", "namespaces")
 SECRETS = GroupResource("", "secrets")

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kubewright.api.errors import APIError, Conflict, Expired, NotFound, TooManyRequests
 from kubewright.api.gvk import GroupResource
 from kubewright.api.values.times import now, parse_time
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controller.request import Result
 from kubewright.controlplane.crds import conditions
 from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from kubewright.client.discovery.api_resource import APIResource
     from kubewright.controlplane.informers import Informers
 
-Object = dict[str, Any]
 
 NAME = "storage-version-migrator-controller"
 MIGRATIONS = GroupResource("storagemigration.k8s.io", "storageversionmigrations")

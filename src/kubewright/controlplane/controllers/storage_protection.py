@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from kubewright.api.errors import NotFound
 from kubewright.api.gvk import GroupResource
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
 
 from . import Component, new_controller
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from kubewright.cache.stores.store import ObjectChange
     from kubewright.controlplane.informers import Informers
 
-Object = dict[str, Any]
 
 _decode = msgspec.json.Decoder().decode
 

@@ -16,10 +16,10 @@ from kubewright.api.values.times import wall_time
 from kubewright.apiserver.authentication.serviceaccount import public_key_of
 from kubewright.apiserver.encoding.negotiation import JSON, require
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
+from kubewright.apiserver.resources.objects import Object
 from kubewright.apiserver.server import APIServer
 from kubewright.controlplane.credentials.credentials import key_id
 
-Object = dict[str, Any]
 _KEY_SET = "application/jwk-set+json"
 JWKS_PATH = "/openid/v1/jwks"
 DISCOVERY_PATH = "/.well-known/openid-configuration"

@@ -12,10 +12,9 @@ from kubewright.apiserver.authentication.serviceaccount import ServiceAccountAut
 from kubewright.apiserver.authentication.tokens import StaticTokenAuthenticator
 from kubewright.apiserver.authentication.user import AUTHENTICATED, User
 from kubewright.apiserver.http.messages import HTTPRequest
-from kubewright.apiserver.resources.objects import current_timestamp
+from kubewright.apiserver.resources.objects import Object, current_timestamp
 from kubewright.apiserver.resources.subresource import SubresourceRequest
 
-Object = dict[str, Any]
 GROUP = "authentication.k8s.io"
 
 

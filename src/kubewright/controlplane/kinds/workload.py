@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from kubewright.apiserver.resources.objects import Object
 from kubewright.apiserver.resources.resource import TableColumn
 from kubewright.apiserver.resources.subresource import ScaleSubresource
 from kubewright.schema import field_errors as fe
@@ -12,8 +12,6 @@ from kubewright.schema import field_errors as fe
 from .core.podspec.defaults import default_template
 from .printing import column, container_cells, field, label_selector_text, labels_text, selector_text, shown
 from .validation import NOT_NEGATIVE, Errors, Rules, UpdateRules
-
-Object = dict[str, Any]
 
 
 def scale_subresource(*, plain_selector: bool = False) -> ScaleSubresource:

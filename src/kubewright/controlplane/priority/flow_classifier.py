@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kubewright.apiserver.priority.flow_control import EXEMPT, Flow, FlowControl, PriorityLevel
+from kubewright.apiserver.resources.objects import Object
 from kubewright.text_cache import SHORT
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from kubewright.cache.stores.store import ObjectChange
     from kubewright.controlplane.informers import Informers
 
-Object = dict[str, Any]
 
 GROUP: Final = "flowcontrol.apiserver.k8s.io"
 FLOW_SCHEMA_HEADER: Final = "X-Kubernetes-PF-FlowSchema-UID"

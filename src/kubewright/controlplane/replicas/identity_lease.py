@@ -14,7 +14,6 @@ import socket
 import uuid
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from kubewright.api.errors import APIError
 from kubewright.api.values.times import now, parse_time
@@ -23,8 +22,6 @@ from kubewright.apiserver.server import APIServer
 from kubewright.background import run_forever
 from kubewright.controlplane.bootstrap.objects import write_missing
 from kubewright.storage.contract import KeyValue, RevisionMismatch, StorageError
-
-Object = dict[str, Any]
 
 logger = logging.getLogger("kubewright.controlplane")
 

@@ -28,7 +28,7 @@ from kubewright.api.encoding.codec import from_plain, to_plain
 from kubewright.api.errors import AlreadyExists, Conflict, NotFound, invalid, method_not_allowed, not_found
 from kubewright.api.meta import MetaObject
 from kubewright.apiserver.encoding.representation import StorageCodec
-from kubewright.apiserver.resources.objects import current_timestamp, new_uid
+from kubewright.apiserver.resources.objects import Object, current_timestamp, new_uid
 from kubewright.background import run_forever
 from kubewright.storage.contract import (
     KeyExists,
@@ -40,7 +40,7 @@ from kubewright.storage.contract import (
     StorageWatch,
 )
 
-from .rest import LAST_APPLIED, Object, PageRequest, Rest
+from .rest import LAST_APPLIED, PageRequest, Rest
 
 if TYPE_CHECKING:
     from kubewright.apiserver.resources.resource import Resource

@@ -19,11 +19,11 @@ from kubewright.api.field_errors import FieldError
 from kubewright.api.meta import MetaObject
 from kubewright.api.selectors.field_selectors import FieldSelector
 from kubewright.api.selectors.label_selectors import Selector
+from kubewright.apiserver.resources.objects import Object
 
 if TYPE_CHECKING:
     from kubewright.client import Client
 
-Object = dict[str, Any]
 ObjectT = TypeVar("ObjectT", bound=MetaObject)
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kubewright.api.encoding.codec import decode, decoder
 from kubewright.api.errors import Conflict, NotFound
@@ -22,13 +22,12 @@ from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import ObjectReference
 from kubewright.api.objects import Struct
 from kubewright.api.values.times import format_time
+from kubewright.apiserver.resources.objects import Object
 from kubewright.cache.stores.store import ObjectChange
 from kubewright.client import patches
 from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager
 from kubewright.workloads.pods import pod_reference
-
-Object = dict[str, Any]
 
 NODE: Final = GroupVersionKind("", "v1", "Node")
 POD: Final = GroupVersionKind("", "v1", "Pod")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kubewright.api.encoding.codec import decode, decoder
 from kubewright.api.errors import NotFound
@@ -20,12 +20,11 @@ from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import Preconditions
 from kubewright.api.objects import Struct
 from kubewright.api.values.times import format_time
+from kubewright.apiserver.resources.objects import Object
 from kubewright.cache.stores.store import ObjectChange, ObjectKey
 from kubewright.client import patches
 from kubewright.controller import ControllerBuilder, Result
 from kubewright.workloads.component_manager import ComponentManager
-
-Object = dict[str, Any]
 
 NODE: Final = GroupVersionKind("", "v1", "Node")
 POD: Final = GroupVersionKind("", "v1", "Pod")

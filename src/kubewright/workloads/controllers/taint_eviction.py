@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from kubewright.api.core.v1 import Node, Taint, Toleration
 from kubewright.api.encoding.codec import decode, decoder, from_plain
@@ -16,14 +16,13 @@ from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import Preconditions
 from kubewright.api.objects import Struct
 from kubewright.api.values.times import format_time
+from kubewright.apiserver.resources.objects import Object
 from kubewright.cache.stores.store import ObjectChange, ObjectKey
 from kubewright.client import patches
 from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager
 from kubewright.workloads.pods import pod_reference
 from kubewright.workloads.scheduler.state.node_selectors import tolerates
-
-Object = dict[str, Any]
 
 NODE: Final = GroupVersionKind("", "v1", "Node")
 POD: Final = GroupVersionKind("", "v1", "Pod")

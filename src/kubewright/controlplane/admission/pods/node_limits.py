@@ -10,15 +10,13 @@ systems than Linux.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from kubewright.api.values.quantity import Quantity
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.admission.quotas.usage import pod_requests
 from kubewright.controlplane.admission.rejection import reject
 from kubewright.controlplane.informers import Informers
-
-Object = dict[str, Any]
 
 
 class _NodeRule(AdmissionPlugin):

@@ -14,10 +14,10 @@ import msgspec
 
 from kubewright.api.errors import APIError
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.admission.rejection import reject
 from kubewright.controlplane.informers import Informers
 
-Object = dict[str, Any]
 HOSTNAME = "kubernetes.io/hostname"
 NODE_SELECTOR = "scheduler.alpha.kubernetes.io/node-selector"
 DEFAULT_TOLERATIONS = "scheduler.alpha.kubernetes.io/defaultTolerations"

@@ -16,13 +16,12 @@ from kubewright.api.errors import invalid
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupKind
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
+from kubewright.apiserver.resources.objects import Object
 from kubewright.apiserver.resources.stored_objects import UndecodableObjects
 from kubewright.controlplane.admission.rejection import reject
 from kubewright.controlplane.informers import Informers
 
 from .pod_security_checks import evaluate
-
-Object = dict[str, Any]
 
 PREFIX = "pod-security.kubernetes.io/"
 _ENFORCED = f"{PREFIX}enforce-policy"

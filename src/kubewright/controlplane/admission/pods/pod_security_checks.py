@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
-Object = dict[str, Any]
+from kubewright.apiserver.resources.objects import Object
+
 Rule = Callable[[Object], str]
 """Returns the violation by a pod or pod template (`metadata`, `spec`), or an empty string."""
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.admission.rejection import reject
 from kubewright.controlplane.informers import Informers
-
-Object = dict[str, Any]
 
 
 class RuntimeClasses(AdmissionPlugin):

@@ -7,14 +7,12 @@ CA of the API server and the namespace is added and mounted into every container
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from kubewright.api.values.names import generate_name
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.admission.rejection import reject
 from kubewright.controlplane.informers import Informers
-
-Object = dict[str, Any]
 
 MIRROR = "kubernetes.io/config.mirror"
 ENFORCE = "kubernetes.io/enforce-mountable-secrets"

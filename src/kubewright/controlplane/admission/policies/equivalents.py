@@ -6,16 +6,15 @@ in events.k8s.io; all other resources have equivalents in their own group only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
+from kubewright.apiserver.resources.objects import Object
 
 if TYPE_CHECKING:
     from kubewright.apiserver.admission import AdmissionAttributes
     from kubewright.apiserver.resources.resource import Resource
     from kubewright.apiserver.server import APIServer
-
-Object = dict[str, Any]
 
 
 class Match(NamedTuple):

@@ -18,11 +18,10 @@ from kubewright.api.field_errors import aggregate
 from kubewright.apiserver.admission import AdmissionAttributes
 from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.authorization import AuthorizationAttributes, Authorizer, Decision
+from kubewright.apiserver.resources.objects import Object
 
 from .equivalents import Match, convert_between_groups
 from .request_value import request_name, request_namespace
-
-Object = dict[str, Any]
 
 OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
 

@@ -18,12 +18,11 @@ from kubewright.api.gvk import GroupResource, GroupVersionResource
 from kubewright.api.meta import LabelSelector
 from kubewright.api.selectors.label_selectors import Selector, selector_of
 from kubewright.apiserver.admission import AdmissionAttributes
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.admission.policies.request_value import is_namespace
 from kubewright.controlplane.admission.sources import ObjectSource
 
 from .equivalents import Match, equivalents
-
-Object = dict[str, Any]
 
 
 def label_selector(value: Any) -> Selector:

@@ -15,7 +15,7 @@ from kubewright.api.errors import APIError, Forbidden, internal_error
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.apiserver.admission import AdmissionAttributes
 from kubewright.apiserver.resources.object_schema import decode_fields, prune
-from kubewright.apiserver.resources.objects import deep_copy
+from kubewright.apiserver.resources.objects import Object, deep_copy
 from kubewright.apiserver.resources.resource import Resource
 from kubewright.cel.syntax.ast import Call, Expr, ListExpr, StructExpr
 from kubewright.controlplane.admission.rejection import other_kind, reject
@@ -33,8 +33,6 @@ from .policies import Compiled, Invocation, Policies, Program
 
 if TYPE_CHECKING:
     from kubewright.tracing.admission_spans import PolicySpan
-
-Object = dict[str, Any]
 
 
 class CompiledMutatingPolicy(Compiled):

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
 
 from kubewright import cel
 from kubewright.api.selectors.label_selectors import SelectorError
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
-from kubewright.apiserver.resources.objects import deep_copy
+from kubewright.apiserver.resources.objects import Object, deep_copy
 from kubewright.controlplane.admission.sources import ObjectSource, ParamResource, ParamSource, StoredParams
 
 from .equivalents import Match
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from kubewright.tracing.admission_spans import PolicySpan
     from kubewright.tracing.source import SpanSink
 
-Object = dict[str, Any]
 
 GROUP = "admissionregistration.k8s.io"
 Program: TypeAlias = "cel.Program | EvaluationError"

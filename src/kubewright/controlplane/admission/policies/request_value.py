@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
 from kubewright.apiserver.admission import AdmissionAttributes
+from kubewright.apiserver.resources.objects import Object
 
 from .equivalents import Match
-
-Object = dict[str, Any]
 
 
 def request_value(request: AdmissionAttributes, match: Match) -> Object:

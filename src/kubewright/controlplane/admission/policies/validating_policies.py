@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 from kubewright import cel
 from kubewright.api.errors import APIError
 from kubewright.apiserver.admission import AdmissionAttributes
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.admission.rejection import reject
 
 from .expressions import Evaluation, EvaluationError, OutOfBudget, Permissions, compiled
 from .policies import Compiled, Invocation, Policies, Program
-
-Object = dict[str, Any]
 
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
 _LONGEST_ANNOTATION = 10 * 1024

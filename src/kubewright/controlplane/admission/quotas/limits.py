@@ -7,12 +7,12 @@ from typing import Any
 
 from kubewright.api.values.quantity import Quantity
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.admission.rejection import reject
 from kubewright.controlplane.informers import Informers
 
 from .usage import pod_limits, pod_requests
 
-Object = dict[str, Any]
 ANNOTATION = "kubernetes.io/limit-ranger"
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kubewright.api.errors import APIError, Conflict, NotFound
 from kubewright.api.gvk import GroupResource
 from kubewright.api.values.quantity import Quantity
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.apiserver.authentication.user import SYSTEM
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.admission.rejection import reject
 from kubewright.controlplane.informers import Informers
 from kubewright.controlplane.loopback_client import LoopbackClient
@@ -28,7 +29,6 @@ from .usage import Amounts
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
 
-Object = dict[str, Any]
 RESOURCE_QUOTAS = GroupResource("", "resourcequotas")
 ATTEMPTS = 10
 

@@ -14,8 +14,8 @@ from typing import Any
 from kubewright.api.gvk import GroupResource
 from kubewright.api.values.quantity import Quantity
 from kubewright.api.values.times import parse_time
+from kubewright.apiserver.resources.objects import Object
 
-Object = dict[str, Any]
 Amounts = dict[str, Quantity]
 
 ONE = Quantity(1)

@@ -5,15 +5,12 @@ Most rules apply only to what an update changes, so that a job with an inconsist
 
 from __future__ import annotations
 
-from typing import Any
-
 from kubewright.api.field_errors import FieldError, quote
 from kubewright.api.values.times import parse_time
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.printing import condition_is
 from kubewright.controlplane.kinds.validation import NOT_NEGATIVE, Errors, Rules, UpdateRules
 from kubewright.schema import field_errors as fe
-
-Object = dict[str, Any]
 
 _CONDITIONS = "status.conditions"
 _UNCOUNTED = "status.uncountedTerminatedPods"

@@ -16,7 +16,6 @@ from kubewright.api.field_errors import FieldError
 from kubewright.api.values import names
 from kubewright.schema import field_errors as fe
 
-Object = dict[str, Any]
 Errors = list[FieldError]
 FieldCheck = Callable[[Any, str], Errors]
 """A function from a value and its path to errors; the form of every hook."""

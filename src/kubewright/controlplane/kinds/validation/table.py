@@ -12,22 +12,10 @@ from typing import Any, TypeAlias, cast
 
 from msgspec.structs import replace
 
+from kubewright.apiserver.resources.objects import Object
 from kubewright.schema import field_errors as fe
 
-from .rules import (
-    IMMUTABLE,
-    Check,
-    Errors,
-    Format,
-    MapKeys,
-    Object,
-    ReportAt,
-    Required,
-    Rule,
-    Switch,
-    Unique,
-    When,
-)
+from .rules import IMMUTABLE, Check, Errors, Format, MapKeys, ReportAt, Required, Rule, Switch, Unique, When
 
 Hook: TypeAlias = "Callable[..., Errors]"
 Group: TypeAlias = "Check | When | Switch | MapKeys | ReportAt | Members"

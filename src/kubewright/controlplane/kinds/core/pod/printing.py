@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.printing import (
     AGE,
     NAME,
@@ -14,8 +15,6 @@ from kubewright.controlplane.kinds.printing import (
     name_of,
     since,
 )
-
-Object = dict[str, Any]
 
 COLUMNS = (
     NAME,

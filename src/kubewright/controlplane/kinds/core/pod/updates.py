@@ -10,7 +10,7 @@ from typing import Any
 
 from kubewright.api.values.go_format import format_invalid_value
 from kubewright.api.values.times import format_time, now
-from kubewright.apiserver.resources.objects import deep_copy
+from kubewright.apiserver.resources.objects import Object, deep_copy
 from kubewright.controlplane.kinds.core.podspec.annotations import (
     MIRROR,
     annotation_change_errors,
@@ -30,8 +30,6 @@ from kubewright.controlplane.kinds.validation.formats import (
     qualified_name,
 )
 from kubewright.schema import field_errors as fe
-
-Object = dict[str, Any]
 
 _UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.validation.formats import Errors
 from kubewright.schema import field_errors as fe
 
 from .app_armor import ANNOTATION as APP_ARMOR
 from .app_armor import app_armor_annotation_errors, app_armor_match_errors, match_errors
-
-Object = dict[str, Any]
 
 MIRROR = "kubernetes.io/config.mirror"
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kubewright.api.field_errors import quote
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.validation.formats import Errors
 from kubewright.schema import field_errors as fe
-
-Object = dict[str, Any]
 
 ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 _LOCAL = "localhost/"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kubewright.api.field_errors import FieldError
 from kubewright.api.values import names
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.validation import (
     DNS_LABEL,
     DNS_SUBDOMAIN,
@@ -33,8 +32,6 @@ from .mounts import check_mounts
 from .references import KEY_REFERENCE, check_field_reference, check_resource_reference
 from .resources import requirement_errors
 from .security import CONTAINER_SECURITY
-
-Object = dict[str, Any]
 
 CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 PROTOCOLS = ("SCTP", "TCP", "UDP")

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from kubewright.api.values.quantity import Quantity
+from kubewright.apiserver.resources.objects import Object
 
 from .feature_gates import drop_disabled_fields
-
-Object = dict[str, Any]
 
 _FILE_MODE = 0o644
 _IMAGE = re.compile(

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from kubewright.api.values import names
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.validation import (
     DNS_LABEL,
     DNS_SUBDOMAIN,
@@ -18,8 +19,6 @@ from kubewright.controlplane.kinds.validation import (
 )
 from kubewright.controlplane.kinds.validation.formats import in_range, no_backsteps
 from kubewright.schema import field_errors as fe
-
-Object = dict[str, Any]
 
 _INITIATORS = {
     "iqn": re.compile(r"iqn\.[0-9]{4}-[0-9]{2}\.[A-Za-z0-9.-]+:[^,;*&$|\s]+"),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Object = dict[str, Any]
+from kubewright.apiserver.resources.objects import Object
 
 _PROJECTIONS = ("clusterTrustBundle", "podCertificate")
 

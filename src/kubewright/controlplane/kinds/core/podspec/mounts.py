@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kubewright.api.field_errors import FieldError
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.validation import Enum, Errors
 from kubewright.controlplane.kinds.validation.formats import descending_path
 from kubewright.schema import field_errors as fe
-
-Object = dict[str, Any]
 
 _PROPAGATION = Enum("Bidirectional", "HostToContainer", "None")
 _RECURSIVE = Enum("Disabled", "Enabled", "IfPossible")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.validation import Errors, Rules
 from kubewright.controlplane.kinds.validation.formats import dns_subdomain
 from kubewright.schema import field_errors as fe
-
-Object = dict[str, Any]
 
 _NOT_ON_WINDOWS = "cannot be set for a windows pod"
 _POD_FIELDS = (

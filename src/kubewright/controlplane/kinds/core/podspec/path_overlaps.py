@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-Object = dict[str, Any]
+from kubewright.apiserver.resources.objects import Object
 
 
 class _File(NamedTuple):

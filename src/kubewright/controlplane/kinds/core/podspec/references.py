@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kubewright.api.values import names
 from kubewright.api.values.quantity import Quantity
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.validation import CONFIG_KEY, Errors, Format, Required, Rules
 from kubewright.controlplane.kinds.validation.formats import qualified_name
 from kubewright.schema import field_errors as fe
-
-Object = dict[str, Any]
 
 VOLUME_FIELDS = (
     "metadata.annotations",

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kubewright.api.field_errors import FieldError
 from kubewright.api.values import names
 from kubewright.api.values.quantity import Quantity
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.validation.formats import NON_NEGATIVE, Errors, dns_label, dns_subdomain
 from kubewright.schema import field_errors as fe
-
-Object = dict[str, Any]
 
 NOT_AN_INTEGER = "must be an integer"
 _STANDARD_CONTAINER = frozenset(("cpu", "memory", "ephemeral-storage"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.api.values import names
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.validation import (
     LABEL_VALUE,
     POSITIVE,
@@ -21,8 +22,6 @@ from kubewright.controlplane.kinds.validation import (
 from kubewright.controlplane.kinds.validation.formats import dns_subdomain, qualified_name
 from kubewright.schema import field_errors as fe
 from kubewright.schema.validation.metadata import label_errors
-
-Object = dict[str, Any]
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _REQUIRED_TERMS = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.validation import ID, Check, Enum, Errors, Required, Rules
 from kubewright.controlplane.kinds.validation.formats import descending_path
 from kubewright.schema import field_errors as fe
@@ -14,7 +15,6 @@ from .operating_system import WINDOWS_OPTIONS
 if TYPE_CHECKING:
     from .containers import PodContext
 
-Object = dict[str, Any]
 
 _CONTEXT_FIELDS = (
     "Capabilities",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from kubewright.api.field_errors import FieldError
 from kubewright.api.values import names
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.validation.formats import Errors
 from kubewright.schema import field_errors as fe
 from kubewright.schema.validation.metadata import label_errors
@@ -14,8 +14,6 @@ from kubewright.schema.validation.metadata import label_errors
 from .annotations import annotation_errors, annotation_match_errors
 from .scheduling import format_selector, selector_errors
 from .validation import pod_spec_errors
-
-Object = dict[str, Any]
 
 
 def template_errors(template: Object, path: str) -> Errors:

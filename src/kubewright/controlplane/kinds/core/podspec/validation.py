@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kubewright.api.field_errors import FieldError
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.validation import (
     DNS_LABEL,
     DNS_SUBDOMAIN,
@@ -36,8 +35,6 @@ from .resources import claim_list_errors, pod_resource_errors, requirement_error
 from .scheduling import affinity_errors, spread_errors, toleration_errors
 from .security import POD_SECURITY
 from .volumes import check_volumes
-
-Object = dict[str, Any]
 
 _MAX_SEARCH_TEXT = 2048
 _HOST_NAME_LENGTH = 64

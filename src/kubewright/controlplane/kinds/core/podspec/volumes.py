@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.api.values.quantity import Quantity
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.validation import (
     DNS_LABEL,
     DNS_SUBDOMAIN,
@@ -26,8 +27,6 @@ from kubewright.schema.validation.metadata import label_errors
 
 from .disks import DISKS, PATHS, check_driver_name
 from .references import VOLUME_FIELDS, check_field_reference, check_resource_reference
-
-Object = dict[str, Any]
 
 _REQUIRED = Required()
 

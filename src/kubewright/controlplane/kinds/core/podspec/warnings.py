@@ -11,13 +11,12 @@ from typing import Any
 
 from kubewright.api.values import names
 from kubewright.api.values.quantity import Quantity
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.validation.addresses import ip_warnings
 
 from .app_armor import ANNOTATION as APP_ARMOR
 from .app_armor import profile_of
 from .path_overlaps import overlap_warnings
-
-Object = dict[str, Any]
 
 _OLD_VOLUMES = {
     "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",

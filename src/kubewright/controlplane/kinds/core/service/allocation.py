@@ -16,16 +16,14 @@ import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
-from typing import Any
 
-from kubewright.apiserver.resources.objects import current_timestamp
+from kubewright.apiserver.resources.objects import Object, current_timestamp
 from kubewright.apiserver.resources.strategy import Operation
 from kubewright.apiserver.rest.store import ResourceStore
 from kubewright.storage.contract import KeyExists, KeyValue, RevisionMismatch
 
 logger = logging.getLogger("kubewright.controlplane")
 
-Object = dict[str, Any]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 DEFAULT_NETWORK = "10.0.0.0/24"

@@ -7,14 +7,12 @@ service keeps its families unless an update changes `ipFamilyPolicy`, `ipFamilie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.validation.formats import Errors, parse_ip
 from kubewright.schema import field_errors as fe
 
 from .validation import address_errors, is_headless
-
-Object = dict[str, Any]
 
 _POLICY = "spec.ipFamilyPolicy"
 _SINGLE, _PREFER, _REQUIRE = "SingleStack", "PreferDualStack", "RequireDualStack"

@@ -6,8 +6,9 @@ It runs before allocation, because only a valid service gets addresses and ports
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.core.podspec.containers import PROTOCOLS
 from kubewright.controlplane.kinds.validation import (
     DNS_LABEL,
@@ -39,8 +40,6 @@ from kubewright.controlplane.kinds.validation.formats import (
 )
 from kubewright.schema import field_errors as fe
 from kubewright.schema.validation.metadata import label_errors
-
-Object = dict[str, Any]
 
 _MAX_AFFINITY_SECONDS = 86400
 _RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
