@@ -12,7 +12,7 @@ import pytest
 from kubewright.api.errors import TooManyRequests
 from kubewright.apiserver import HTTPRequest, User, serve
 from kubewright.apiserver.priority.limits import FairLimit
-from kubewright.apiserver.rest.verbs.initial_events import SLICE_BYTES
+from kubewright.apiserver.rest.verbs.watch import SLICE_BYTES
 
 from .test_hostile_connections import RawClient
 

@@ -17,8 +17,8 @@ from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.controlplane import ControlPlane
 from kubewright.controlplane.kubelets.kubelets import kubelet_address
 from kubewright.envtest.flags import parse_flags
+from kubewright.envtest.kube_apiserver import translate
 from kubewright.envtest.kube_apiserver_flags import ABBREVIATIONS, TYPES
-from kubewright.envtest.settings import translate
 from kubewright.tls.certificates import CertificateAuthority
 
 

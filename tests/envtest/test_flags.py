@@ -22,8 +22,8 @@ from kubewright.envtest.etcd import main as etcd_main
 from kubewright.envtest.etcd import start as start_etcd
 from kubewright.envtest.etcd_connection import EtcdClientOptions, EtcdUnavailable, open_etcd, store_file_name
 from kubewright.envtest.flags import FlagError, parse_flags
+from kubewright.envtest.kube_apiserver import ServerSettings, translate
 from kubewright.envtest.kube_apiserver_flags import ABBREVIATIONS, IGNORED, SATISFIED, SUPPORTED, TYPES
-from kubewright.envtest.settings import ServerSettings, translate
 from kubewright.options.kinds import BOOLEAN, BY_TYPE, SECONDS
 from kubewright.storage.etcd.storage import EtcdStorage
 from kubewright.storage.sqlite.storage import SQLiteStorage

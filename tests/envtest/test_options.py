@@ -11,8 +11,8 @@ from kubewright.cli.clusters.up import up_command
 from kubewright.cli.clusters.up_options import UpOptions
 from kubewright.envtest import kube_apiserver
 from kubewright.envtest.flags import parse_flags
+from kubewright.envtest.kube_apiserver import translate
 from kubewright.envtest.kube_apiserver_flags import TYPES, ServerOptions
-from kubewright.envtest.settings import translate
 from kubewright.options.model import Option, options_of
 
 OPTIONS = [pytest.param(one, id=one.flag) for one in options_of(ServerOptions) if one.flag]

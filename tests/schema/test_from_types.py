@@ -36,9 +36,9 @@ from kubewright.api.values.int_or_string import IntOrString
 from kubewright.api.values.quantity import Quantity
 from kubewright.api.values.raw_object import RawObject
 from kubewright.api.values.times import Duration, MicroTime, Time
-from kubewright.schema.generation.descriptions import shorten
 from kubewright.schema.generation.errors import DeclarationError
 from kubewright.schema.generation.from_types import Options, schema_of
+from kubewright.schema.generation.source import shorten
 
 
 class Level(enum.IntEnum):

@@ -24,6 +24,7 @@ from kubewright.apiserver.encoding.protobuf import builtin_codec
 from kubewright.apiserver.priority.work_estimate import WorkEstimator
 from kubewright.apiserver.server import APIServer
 from kubewright.apiserver.version_info import VersionInfo
+from kubewright.controlplane.credentials.plane_credentials import advertised_address, serving_hosts
 from kubewright.options.model import method_accepts_options
 from kubewright.trusted_files import read_named_file
 
@@ -44,7 +45,6 @@ from .configuration.plane_options import check_options, open_store, parse_port_r
 from .configuration.resource_settings import add_metrics_api, set_event_ttl, set_node_ports
 from .controller_names import check_controller_names
 from .credentials.plane_credentials import PlaneCredentials, SuppliedCredentials, load_plane_credentials
-from .credentials.serving_certificate import advertised_address, serving_hosts
 from .identity import TokenIssuer, TokenRequests
 from .identity.authentication import Authentication, AuthenticationSettings
 from .informers import Informers
@@ -418,7 +418,7 @@ class ControlPlane:
                     self._kubeconfig = self._scratch / "kubeconfig"
                 self.front.write_kubeconfig(self._kubeconfig, client=self.credentials.admin)
             if any(self.reloaded_files.values()):
-                from .configuration.plane_reloads import config_reloaders
+                from kubewright.controlplane.configuration.config_reload import config_reloaders
 
                 self.reloaders = config_reloaders(self)
                 for reloader in self.reloaders.values():

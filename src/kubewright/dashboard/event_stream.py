@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from kubewright.api.encoding.codec import encode
 
 from .objects.object_index import ObjectIndex
 from .objects.object_records import ObjectRecord
-from .objects.overview import describe_overview
 from .objects.owner_tree import describe_tree
 from .operators.traces import RecordType, TraceStore
 from .responses import DATA_HEADERS, RequestError
@@ -182,3 +182,22 @@ def _parse_tree(text: str) -> tuple[str, str, str, str] | None:
     if len(parts) != 5 or not parts[2] or not parts[4]:
         raise RequestError(400, f"tree={text}: expected group,version,kind,namespace,name")
     return parts[0], parts[2], parts[3], parts[4]
+
+
+MAX_UNHEALTHY: Final = 50
+MAX_WARNINGS: Final = 100
+
+
+def describe_overview(index: ObjectIndex) -> dict[str, Any]:
+    """Return the overview of an index."""
+    namespaces = index.kinds.get(("", "namespaces"))
+    failed, progressing = index.by_health["Failed"], index.by_health["InProgress"]
+    unhealthy = islice(chain(failed.values(), progressing.values()), MAX_UNHEALTHY)
+    return {
+        "synced": index.synced,
+        "truncated": index.truncated > 0,
+        "namespaces": sorted(name for _, name in namespaces.objects) if namespaces is not None else [],
+        "kinds": [each.summary() for each in index.kinds.values()],
+        "unhealthy": [each.node() for each in unhealthy],
+        "warnings": index.warnings.latest(index, MAX_WARNINGS),
+    }

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.api.encoding.codec import DecodeError, loads
 from kubewright.api.gvk import GroupVersionKind
+from kubewright.dashboard.objects.object_index import search
 
 from .access import AccessRules, explain_access
 from .event_stream import OverviewEncoder, PageStream
 from .objects.history import Histories
 from .objects.object_index import ObjectIndex, parse_object
 from .objects.owner_tree import describe_tree
-from .objects.search import search
 from .operators.traces import TraceStore
 from .proxy import read_body
 from .responses import RequestError, json_response, raw_json_response

@@ -6,7 +6,6 @@
 - `executables`: writes the executables to a directory;
 - `kube_apiserver`: the API server with the flags of kube-apiserver;
 - `kube_apiserver_flags`: which of these flags have an effect;
-- `settings`: translation of flags to settings of the control plane;
 - `etcd`: the stand-in for etcd, which owns the data directory;
 - `etcd_connection`: how the API server finds its store through `--etcd-servers`;
 - `flags`: parser of command lines in the syntax of pflag.

@@ -13,7 +13,6 @@
 - `app`: `APIServerApp`: declares an extension API server with decorated functions
 - `audit`: the audit log of an `APIServerApp`: events for functions, a file or a webhook
 - `authorization`: authorizer that calls a function of an `APIServerApp`
-- `conversion`: conversion between versions with a `Converter`, as conversion webhooks have it
 - `functions`: functions of an `APIServerApp`: the objects that they take, and the arguments that they receive
   by type
 - `metric_apis`: the APIs custom.metrics.k8s.io and external.metrics.k8s.io, which HorizontalPodAutoscalers

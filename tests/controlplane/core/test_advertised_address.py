@@ -10,7 +10,7 @@ from tests.controlplane.path_client import PathClient
 
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.controlplane import ControlPlane
-from kubewright.controlplane.credentials.serving_certificate import advertised_address, serving_hosts
+from kubewright.controlplane.credentials.plane_credentials import advertised_address, serving_hosts
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from kubewright.api.core.v1 import Node, NodeAddress
 from kubewright.api.meta import ObjectMeta
 from kubewright.client import patches
 from kubewright.workloads.cloud import Instance, Route
-from kubewright.workloads.cloud.node_addresses import PROVIDED_IP_ANNOTATION, select_node_ips
+from kubewright.workloads.cloud.node_controller import PROVIDED_IP_ANNOTATION, select_node_ips
 
 SHUTDOWN = "node.cloudprovider.kubernetes.io/shutdown"
 ADDRESSES = [

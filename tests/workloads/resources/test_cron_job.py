@@ -10,7 +10,7 @@ from kubewright.api.batch.v1 import CronJob, CronJobSpec, CronJobStatus, Job
 from kubewright.api.meta import ObjectMeta
 from kubewright.api.values.cron_schedules import parse_schedule
 from kubewright.client import patches
-from kubewright.workloads.controllers.cron_job.missed_times import find_missed_times
+from kubewright.workloads.controllers.cron_job.controller import find_missed_times
 
 
 def cron_job(schedule: str = "*/5 * * * *", **spec: Any) -> dict[str, Any]:

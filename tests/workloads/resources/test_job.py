@@ -12,7 +12,7 @@ from kubewright.api.batch.v1 import Job
 from kubewright.api.conditions import get_condition, is_condition_true
 from kubewright.api.core.v1 import Pod
 from kubewright.client import patches
-from kubewright.workloads.controllers.job.index_sets import format_indexes, parse_indexes
+from kubewright.workloads.controllers.job.pod_states import format_indexes, parse_indexes
 
 
 def job(name: str = "work", *, restart: str = "Never", **spec: Any) -> dict[str, Any]:

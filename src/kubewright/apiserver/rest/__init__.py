@@ -1,7 +1,5 @@
 """The verbs of a resource.
 
-- `checked_storage`: `CheckedStorage`: the storage of one resource, whose reads fail if a value cannot be
-  decoded
 - `endpoint`: routing of requests to the verb handlers of one resource version
 - `field_managers`: field managers of a resource: who owns which field, per version and subresource
 - `metadata`: metadata of created and updated objects: immutable fields, owner references, finalizers
@@ -11,7 +9,6 @@
 - `scope`: what the verb handlers of one endpoint share: negotiation, request bodies, operations, responses
 - `selection`: label and field selectors, evaluated on stored bytes
 - `store`: the stored objects of one resource: keys, reading, conversion
-- `validation`: validation of objects by their schema and their strategy
 - `verbs`: the verbs of a resource, from a request to storage and back
 - `writer`: steps that creates, updates and deletes share: admission, conversion, validation errors
 """

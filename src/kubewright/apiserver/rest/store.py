@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import not_found
 from kubewright.apiserver.encoding.negotiation import PLAIN, ResponseFormat
 from kubewright.apiserver.encoding.representation import Representation, StorageCodec
+from kubewright.apiserver.metrics.storage import InstrumentedStorage
 from kubewright.apiserver.resources.object_schema import upgrade_stored
-from kubewright.apiserver.resources.stored_objects import StoredObjects
+from kubewright.apiserver.resources.stored_objects import StoredObjects, UndecodableObject
 from kubewright.apiserver.resources.strategy import Strategy
 from kubewright.apiserver.slices import LONG_OBJECT, run_in_worker
 from kubewright.apiserver.watch.cache import WatchCache
 from kubewright.patch import FieldManager
-from kubewright.storage.contract import KeyValue, Page
+from kubewright.storage.contract import KeyValue, Page, Storage
 
-from .checked_storage import CheckedStorage
 from .field_managers import make_field_manager, run_with_conversions
 from .selection import Selection
 from .verbs.create import Creator
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from kubewright.apiserver.resources.resource import Resource, Version
     from kubewright.apiserver.resources.strategy import Operation
     from kubewright.apiserver.server import APIServer
-
 
 _SCAN_SLICE = 500
 """Objects that a selector is evaluated on before other tasks of the event loop run."""
@@ -272,3 +271,53 @@ class ResourceStore:
             if resource.custom and stored is not None:
                 upgrade_stored(obj, stored, resource)
         return self.codec.pack(obj)
+
+
+class CheckedStorage(InstrumentedStorage):
+    """Storage of one resource. `get` and `list` raise the errors of `StoredObjects`.
+
+    Whatever reads a resource through it (requests, admission, controllers) cannot take an object that it is
+    unable to decode for one that does not exist. `get_stored` and `list_stored` are for the few that handle
+    such objects.
+    """
+
+    def __init__(self, storage: Storage, objects: StoredObjects, prefix: str, *, checked: bool) -> None:
+        super().__init__(storage)
+        self._objects = objects
+        self._prefix = prefix
+        self._is_checked = checked
+
+    async def get(self, key: str) -> KeyValue | None:
+        """Return a value; raises `UndecodableObject`."""
+        item = await super().get(key)
+        if item is not None and self._is_checked:
+            error = self._objects.check_item(item)
+            if error is not None:
+                raise error.copy()
+        return item
+
+    async def list(self, prefix: str, *, start: str | None = None, limit: int = 0, revision: int = 0) -> Page:
+        """Return a page; raises `UndecodableObjects`."""
+        page, errors = await self.list_stored(prefix, start=start, limit=limit, revision=revision)
+        self._objects.raise_for(errors)
+        return page
+
+    async def get_stored(self, key: str) -> tuple[KeyValue | None, UndecodableObject | None]:
+        """Return a value, and the error if it cannot be decoded."""
+        item = await super().get(key)
+        if item is None or not self._is_checked:
+            return item, None
+        return item, self._objects.check(item.key, item.value, item.mod_revision)
+
+    async def list_stored(
+        self, prefix: str, *, start: str | None = None, limit: int = 0, revision: int = 0
+    ) -> tuple[Page, Sequence[UndecodableObject]]:
+        """Return a page with all values, and the errors of those that cannot be decoded."""
+        page = await super().list(prefix, start=start, limit=limit, revision=revision)
+        if not self._is_checked:
+            return page, []
+        complete = prefix == self._prefix and start is None and not page.more
+        if not complete and self.shares_values and self._objects.can_check_all:
+            # Once, so that lists of a part are not checked each time. Other storages would send all values.
+            await self._objects.check_page(await self.storage.list(self._prefix), complete=True)
+        return page, await self._objects.check_page(page, complete=complete)

@@ -3,7 +3,6 @@
     tracer = RequestTracer(TracingConfiguration.from_file("tracing.yaml"))
     server = APIServer(storage, tracer=tracer)
 
-- `configuration`: the file of `--tracing-config-file`;
 - `context`: trace IDs and the `traceparent` header;
 - `tracer`: creates a span for each sampled request, called by the request pipeline;
 - `otlp`: encodes spans and sends them over gRPC.

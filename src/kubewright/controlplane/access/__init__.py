@@ -10,9 +10,7 @@ ResourceClaims. `AccessReviews` serves the review kinds.
 - `authorization`: the authorizers of a control plane
 - `claim_status`: granular authorization of the status of ResourceClaims
 - `escalation`: privilege escalation prevention: users can grant only permissions that they have
-- `modes`: authorization modes: one or several authorizers in a row, the first decision counts
 - `node_authorizer`: what kubelets can read and write
-- `review_selectors`: selectors of access reviews: text or requirements, given to authorizers as text
 - `reviews`: SubjectAccessReview, LocalSubjectAccessReview, SelfSubjectAccessReview and SelfSubjectRulesReview
 - `rule_resolver`: RBAC rules of a user, from the informers of Roles and Bindings
 - `settings`: which authorizers a control plane uses, in order: modes and webhooks
@@ -23,11 +21,10 @@ from __future__ import annotations
 from .authorization import Authorization
 from .claim_status import ClaimStatusCheck
 from .escalation import EscalationCheck
-from .modes import AlwaysDeny, parse_modes
 from .node_authorizer import NodeAuthorizer
 from .reviews import AccessReviews
 from .rule_resolver import RBACAuthorizer, RuleResolver
-from .settings import AuthorizationSettings, read_authorization_settings
+from .settings import AlwaysDeny, AuthorizationSettings, parse_modes, read_authorization_settings
 
 __all__ = [
     "AccessReviews",

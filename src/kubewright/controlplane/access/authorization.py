@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from kubewright.apiserver.authorization import AlwaysAllow, Authorizer, AuthorizerUnion, PrivilegedGroups
 
-from .modes import AlwaysDeny
 from .node_authorizer import NodeAuthorizer
 from .rule_resolver import RBACAuthorizer, RuleResolver
+from .settings import AlwaysDeny
 
 if TYPE_CHECKING:
     from kubewright.controlplane.informers import Informers

@@ -36,8 +36,7 @@ from kubewright.controlplane.configuration.config_file import (
     read_config_file,
 )
 
-from .modes import parse_modes
-from .settings import AuthorizationSettings
+from .settings import AuthorizationSettings, parse_modes
 from .webhook_authorizer import WebhookAuthorizer, review_environment
 
 _VERSIONS: Final = ("v1", "v1beta1", "v1alpha1")

@@ -1,6 +1,5 @@
 """The objects that a new cluster contains.
 
-- `fields`: managedFields of bootstrap objects
 - `objects`: bootstrap objects: namespaces, RBAC, priority classes, flow control and the API server's own
   service
 - `roles`: bootstrap RBAC: the roles and bindings of a new cluster, in a compact notation

@@ -21,9 +21,8 @@ from kubewright.apiserver.server import APIServer
 from kubewright.storage.contract import KeyExists, KeyValue, RevisionMismatch, StorageError
 
 from . import roles as bootstrap_roles
-from .fields import managed_fields
 from .roles import RBAC
-from .updates import Merge, merge_flow_spec, merge_role
+from .updates import Merge, managed_fields, merge_flow_spec, merge_role
 
 logger = logging.getLogger("kubewright.controlplane")
 

@@ -10,6 +10,9 @@ it changes; other failures, such as a KMS plug-in that does not respond, are rep
 
 Metrics have the names of kube-apiserver: `automatic_reloads_total`, `automatic_reload_last_timestamp_seconds`
 and `last_config_info`, after a prefix such as `apiserver_encryption_config_controller_`.
+
+The configuration files of a control plane that are loaded again when they change. As in kube-apiserver,
+authentication and authorization configurations always are, an encryption configuration if that is requested.
 """
 
 from __future__ import annotations
@@ -22,14 +25,19 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from kubewright.background import run_forever
+from kubewright.controlplane.access import read_authorization_settings
+from kubewright.controlplane.replicas.identity_lease import server_identity
 
-from .config_file import ConfigFileError
+from .config_file import ConfigFileError, naming_file
+
+if TYPE_CHECKING:
+    from kubewright.controlplane.plane import ControlPlane
 
 logger = logging.getLogger("kubewright.controlplane")
 
@@ -207,3 +215,58 @@ class ConfigReloader:
 
         task = asyncio.create_task(wait_and_close(), name=f"close the previous {self.path.name}")
         self._closing[task] = close
+
+
+ENCRYPTION_CHECK = "poststarthook/start-encryption-provider-config-automatic-reload"
+"""Health check of kube-apiserver that the reload of the encryption configuration has started."""
+
+
+def config_reloaders(plane: ControlPlane) -> dict[str, ConfigReloader]:
+    """Return the reloaders of a control plane, by configuration; their metrics are registered."""
+
+    async def reload_encryption() -> Close:
+        from kubewright.controlplane.encryption import EncryptedStorage
+
+        assert isinstance(plane.storage, EncryptedStorage)
+        return await plane.storage.reload(_file(plane, "encryption"))
+
+    async def reload_authentication() -> None:
+        path = _file(plane, "authentication")
+        authentication = plane.authentication
+        authentication.use_external_tokens(
+            await authentication.external_tokens.reload(path, plane.service_account_issuers)
+        )
+
+    async def reload_authorization() -> Close:
+        path = _file(plane, "authorization")
+        settings = read_authorization_settings((), path)
+        with naming_file(path):
+            plane.authorization.settings.check_reload(settings)
+        previous = plane.authorization.settings
+        plane.authorization.use(settings)
+        return previous.close
+
+    reloads = {
+        "encryption": reload_encryption,
+        "authentication": reload_authentication,
+        "authorization": reload_authorization,
+    }
+    found = {}
+    for name, apply in reloads.items():
+        if plane.reloaded_files[name] is not None:
+            metrics = ReloadMetrics(name, server_identity(plane.port))
+            plane.server.metrics.registry.register(metrics)
+            found[name] = ConfigReloader(_file(plane, name), apply, metrics)
+    if "encryption" in found:
+        from kubewright.controlplane.encryption import EncryptedStorage
+
+        plane.server.health.add(ENCRYPTION_CHECK, lambda: None)
+        assert isinstance(plane.storage, EncryptedStorage)
+        plane.storage.load_changes = found["encryption"].check
+    return found
+
+
+def _file(plane: ControlPlane, name: str) -> Path:
+    path = plane.reloaded_files[name]
+    assert path is not None
+    return Path(path)

@@ -167,7 +167,7 @@ def _check_port_range(text: str) -> str:
 
 
 def _modes(names: list[str]) -> tuple[str, ...]:
-    from kubewright.controlplane.access.modes import parse_modes
+    from kubewright.controlplane.access.settings import parse_modes
 
     if "ABAC" in names:
         raise ValueError("ABAC is not supported; use Node, RBAC or Webhook")

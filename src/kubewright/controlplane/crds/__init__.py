@@ -4,7 +4,6 @@
 - `conversion`: conversion of custom resources by a webhook
 - `definitions`: serving of custom resources: a definition is served as soon as it is established
 - `finalization`: finalization of definitions: instances are deleted before their definition
-- `name_index`: names of definitions by group; a lookup costs the same with any number of definitions
 - `serving`: the resource of a definition: versions, schemas, subresources, columns, conversion
 - `strategy`: strategy of `customresourcedefinitions`: defaults, validation, deletion
 """

@@ -32,10 +32,9 @@ from kubewright.controlplane.webhooks.client import WebhookClient
 from kubewright.storage.contract import StorageError
 
 from . import conditions
-from .conditions import Definition
+from .conditions import Definition, NameIndex
 from .conversion import WebhookConverter
 from .finalization import finalize
-from .name_index import NameIndex
 from .serving import SERVED_VERBS, TERMINATING_VERBS, CustomResourceStrategy, resource_of_definition
 from .strategy import CLEANUP, DefinitionStrategy
 

@@ -1,7 +1,7 @@
 """Authentication, service account tokens and identity reviews.
 
 `authentication` sets up the authenticators of a control plane: its own tokens and certificates, and those of
-other issuers (`external_tokens`). `TokenIssuer` signs tokens and publishes its keys, `TokenRequests` serves
+other issuers. `TokenIssuer` signs tokens and publishes its keys, `TokenRequests` serves
 `serviceaccounts/token`, `token_invalidity` checks that the account and the bound object of a token exist,
 `legacy_tokens` checks those of token secrets and records their use, and `IdentityReviews` serves TokenReview
 and SelfSubjectReview.
@@ -12,14 +12,13 @@ and SelfSubjectReview.
 - `reviews`: TokenReview and SelfSubjectReview
 - `token_requests`: `serviceaccounts/<name>/token`: issue tokens on request, and check that they are still
   valid
-- `tokenless`: bearer tokens take precedence over client certificates
 """
 
 from __future__ import annotations
 
+from .authentication import TokenlessAuthenticator
 from .issuer import TokenIssuer
 from .reviews import IdentityReviews
 from .token_requests import TokenRequests, token_invalidity
-from .tokenless import TokenlessAuthenticator
 
 __all__ = ["IdentityReviews", "TokenIssuer", "TokenRequests", "TokenlessAuthenticator", "token_invalidity"]

@@ -12,30 +12,38 @@ Any other request is anonymous, or rejected. TokenReview uses the authenticators
 
 `AuthenticationSettings` is known when a control plane is created; its own certificate authorities and signing
 key are in its storage, so `Authentication.configure` is called after the storage was opened.
+
+Bearer tokens take precedence over client certificates. `kubectl --token` with the kubeconfig of `kubewright
+up`, which has a certificate, acts as the token's user, and an invalid token is rejected. In kube-apiserver a
+valid certificate takes precedence.
+
+Authenticators of tokens that the control plane does not issue: JSON web tokens, and a webhook.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from kubewright.apiserver.authentication import AuthenticatorChain, TokenAuthenticator
+from kubewright.apiserver.authentication import Authenticator, AuthenticatorChain, TokenAuthenticator
 from kubewright.apiserver.authentication.requestheader import RequestHeaderAuthenticator
 from kubewright.apiserver.authentication.serviceaccount import ServiceAccountAuthenticator
-from kubewright.apiserver.authentication.tokens import StaticTokenAuthenticator
+from kubewright.apiserver.authentication.tokens import StaticTokenAuthenticator, bearer_token
+from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.authentication.x509 import X509Authenticator
+from kubewright.apiserver.http.messages import HTTPRequest
 from kubewright.controlplane.configuration.plane_options import FrontProxy
 from kubewright.controlplane.credentials.credentials import read_certificates
 
-from .external_tokens import ExternalTokens, read_external_tokens
 from .legacy_tokens import LegacyTokens
 from .reviews import IdentityReviews
 from .token_requests import token_invalidity
-from .tokenless import TokenlessAuthenticator
 
 if TYPE_CHECKING:
+    from kubewright.apiserver.authentication import TokenAuthenticator
+    from kubewright.apiserver.kubeconfig_webhook import KubeconfigWebhook
     from kubewright.apiserver.server import APIServer
     from kubewright.controlplane.credentials.plane_credentials import PlaneCredentials
     from kubewright.controlplane.options import AuthenticationOptions
@@ -149,3 +157,92 @@ class Authentication:
             group_headers=self.front_proxy.group_headers,
             extra_prefixes=self.front_proxy.extra_prefixes,
         )
+
+
+class TokenlessAuthenticator:
+    """Delegates requests without a bearer token to another authenticator."""
+
+    def __init__(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
+
+    async def authenticate(self, request: HTTPRequest) -> User | None:
+        """Return the user of a request without a token, or `None`."""
+        if "Authorization" in request.headers and bearer_token(request):
+            return None
+        return await self._authenticator.authenticate(request)
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalTokens:
+    """Authenticators in order, and what their configuration says of anonymous requests."""
+
+    issuers: Sequence[TokenAuthenticator] = ()
+    """Authenticators of JSON web tokens."""
+    webhooks: Sequence[TokenAuthenticator] = ()
+    anonymous: bool | None = None
+    anonymous_paths: frozenset[str] = frozenset()
+    connections: Sequence[KubeconfigWebhook] = ()
+
+    @property
+    def authenticators(self) -> list[TokenAuthenticator]:
+        """All authenticators, in order."""
+        return [*self.issuers, *self.webhooks]
+
+    def allow_anonymous(self, default: bool) -> bool:
+        """Return whether anonymous requests are allowed."""
+        return default if self.anonymous is None else self.anonymous
+
+    async def reload(self, config: str | Path, own_issuers: Sequence[str]) -> ExternalTokens:
+        """Return this with the issuers of a changed file, when their keys have been fetched.
+
+        Raises `ConfigFileError`, or `KeysUnavailable`. The settings of anonymous requests cannot change, as
+        in kube-apiserver.
+        """
+        from kubewright.controlplane.configuration.config_file import ConfigFileError
+        from kubewright.controlplane.jwt_authentication import load_authentication_config
+
+        settings = load_authentication_config(config, own_issuers)
+        if (settings.anonymous, settings.anonymous_paths) != (self.anonymous, self.anonymous_paths):
+            raise ConfigFileError(
+                f"{config}: anonymous: it has changed from the initial configuration file; restart the server"
+            )
+        for issuer in settings.authenticators:
+            await issuer.load_keys()
+        return replace(self, issuers=settings.authenticators)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        for connection in self.connections:
+            await connection.close()
+
+
+def read_external_tokens(options: AuthenticationOptions, own_issuers: Sequence[str]) -> ExternalTokens:
+    """Return the authenticators of an `AuthenticationConfiguration` or of one issuer, and of a webhook.
+
+    Raises `ValueError`.
+    """
+    tokens = ExternalTokens()
+    config, oidc = options.authentication_config, options.oidc
+    if config is not None and oidc is not None:
+        raise ValueError("authentication-config file and oidc-* flags are mutually exclusive")
+    if config is not None:
+        from kubewright.controlplane.jwt_authentication import load_authentication_config
+
+        settings = load_authentication_config(config, own_issuers)
+        tokens = ExternalTokens(
+            settings.authenticators,
+            anonymous=settings.anonymous,
+            anonymous_paths=settings.anonymous_paths,
+        )
+    elif oidc is not None:
+        tokens = ExternalTokens(oidc.settings(own_issuers).authenticators)
+    if options.authentication_token_webhook_config_file is not None:
+        from kubewright.apiserver.authentication.delegated import TokenReviewAuthenticator
+        from kubewright.apiserver.kubeconfig_webhook import KubeconfigWebhook
+
+        connection = KubeconfigWebhook(options.authentication_token_webhook_config_file)
+        webhook = TokenReviewAuthenticator(
+            connection.review, cache_seconds=options.authentication_token_webhook_cache_ttl
+        )
+        tokens = replace(tokens, webhooks=[webhook], connections=[connection])
+    return tokens

@@ -4,9 +4,7 @@
 - `object_index`: identity, owners and health of all objects of a cluster, in memory while the dashboard is
   used
 - `object_records`: what the dashboard stores of an object: identity, owners and health
-- `overview`: the overview: kinds with counts and health, unhealthy objects, and warnings
 - `owner_tree`: the tree of owners and owned objects around one object
 - `readable_namespaces`: find out where the user of a client can list a kind
-- `search`: search over the names, namespaces and kinds of all objects
 - `warning_events`: the latest Warning events of a cluster, from a watch with a field selector
 """

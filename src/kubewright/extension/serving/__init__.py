@@ -1,6 +1,5 @@
 """Serving an `APIServerApp`: settings, certificates, registration, permissions.
 
-- `certificates`: serving certificates of an extension API server
 - `rbac`: RBAC rules that an extension API server requires, beside those to delegate authentication
 - `registration`: registration of a running extension API server with its cluster
 - `resources`: resources of an `APIServer` from the declarations of an `APIServerApp`

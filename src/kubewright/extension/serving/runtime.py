@@ -6,6 +6,8 @@
 The order of a start: configuration of the cluster, storage, informers, admission, certificates, port,
 registration. A stop removes the registration first, so that the cluster does not forward requests to a port
 that is closed.
+
+Serving certificates of an extension API server.
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kubewright.api.gvk import GroupVersionKind
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.apiserver.authorization import AlwaysAllowPaths, AuthorizerUnion, PrivilegedGroups
 from kubewright.apiserver.delegation import Delegation
@@ -38,15 +42,20 @@ from kubewright.manager.operators.settings import SettingsError
 from kubewright.manager.signals import stopping_on_signals
 from kubewright.storage.memory import MemoryStorage
 from kubewright.storage.url import open_storage
+from kubewright.tls.certificates import KeyPair
+from kubewright.webhook.certificates import ManagedCertificates
 
-from .certificates import certificate_files, managed_certificates
 from .registration import Registration
 from .settings import PORT
 
 if TYPE_CHECKING:
     from kubewright.apiserver.authorization import Authorizer
+    from kubewright.apiserver.http.server import HTTPServer
+    from kubewright.client import Client
     from kubewright.extension.app import APIServerApp
     from kubewright.webhook.certificates import ManagedCertificates
+
+    from .settings import APIServerSettings
 
 logger = logging.getLogger(__name__)
 
@@ -237,3 +246,46 @@ async def run_app(app: APIServerApp, client: Client | None, stop: asyncio.Event 
     finally:
         if own_client:
             await cluster.aclose()
+
+
+API_SERVICE = GroupVersionKind("apiregistration.k8s.io", "v1", "APIService")
+
+
+def certificate_files(settings: APIServerSettings) -> KeyPair | None:
+    """Return the certificate in files, which `HTTPServer` loads again when they change."""
+    if settings.development or not settings.certificates:
+        return None
+    directory = Path(settings.certificates)
+    try:
+        return KeyPair.from_files(directory / "tls.crt", directory / "tls.key")
+    except OSError as error:
+        raise OSError(f"cannot read serving certificate {error.filename}: {error.strerror}") from None
+
+
+@asynccontextmanager
+async def managed_certificates(
+    https: HTTPServer,
+    cluster: Client,
+    *,
+    secret: str,
+    namespace: str,
+    hosts: Sequence[str],
+    api_services: Sequence[str],
+) -> AsyncIterator[ManagedCertificates]:
+    """Use the certificate of a Secret while the body runs, and renew it.
+
+    The CA bundle is written into the APIServices. Start the server in the body.
+    """
+    certificates = ManagedCertificates(
+        cluster,
+        secret=secret,
+        namespace=namespace,
+        hosts=hosts,
+        inject=[(API_SERVICE, name) for name in api_services],
+        on_change=https.use_certificate,
+    )
+    await certificates.start()
+    try:
+        yield certificates
+    finally:
+        await certificates.stop()

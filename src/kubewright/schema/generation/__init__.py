@@ -8,8 +8,6 @@ source         field docs and line numbers from source files
 topology       checks of list types (set, map)
 descriptions   shortening descriptions
 
-- `descriptions`: shortening descriptions, which keeps CRDs that embed pod specs below the size limit of an
-  object
 - `errors`: problems in type declarations, collected and raised together
 - `from_builtin`: schemas of built-in types embedded in a custom resource
 - `from_types`: structural OpenAPI v3 schemas from Python types, as CustomResourceDefinitions contain them

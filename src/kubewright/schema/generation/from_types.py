@@ -62,7 +62,6 @@ from kubewright.schema.structural import Node, Schema
 from kubewright.schema.validation.compiled import Compiled
 from kubewright.schema.validation.values import validate_value
 
-from .descriptions import limit_descriptions
 from .errors import DeclarationError, Problem
 from .from_builtin import (
     INT_OR_STRING,
@@ -75,7 +74,7 @@ from .from_builtin import (
     builtin_definition,
     builtin_schema,
 )
-from .source import source_of
+from .source import limit_descriptions, source_of
 from .struct_fields import StructField, struct_fields
 from .topology import topology_complaints
 

@@ -6,10 +6,9 @@
 Modules:
 
 - `provider`: `CloudProvider` and its parts: instances, zones, load balancers, routes, clusters
-- `errors`: errors that a provider raises: `RetryAfter`, `ImplementedElsewhere`, `InstanceNotFound`
-- `service_fields`: what a load balancer needs of a Service; `load_balancer_nodes`: the nodes behind it
+- `service_fields`: what a load balancer needs of a Service, and the nodes behind it
 - `service_controller`: load balancers of Services
-- `node_controller`: provider ID, addresses and labels of new nodes; `node_addresses`: choice of addresses
+- `node_controller`: provider ID, addresses and labels of new nodes, and the choice of their addresses
 - `node_lifecycle_controller`: nodes whose instance is shut down or does not exist
 - `node_taints`: adding and removing taints
 - `route_controller`: routes to the pods of each node

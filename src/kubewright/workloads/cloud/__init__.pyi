@@ -1,8 +1,5 @@
 from .controller_manager import CloudControllerManager as CloudControllerManager
 from .controller_manager import add_cloud_controllers as add_cloud_controllers
-from .errors import ImplementedElsewhere as ImplementedElsewhere
-from .errors import InstanceNotFound as InstanceNotFound
-from .errors import RetryAfter as RetryAfter
 from .in_memory import InMemoryCloud as InMemoryCloud
 from .in_memory import Instance as Instance
 from .in_memory import LoadBalancer as LoadBalancer
@@ -10,9 +7,12 @@ from .node_controller import NodeController as NodeController
 from .node_lifecycle_controller import NodeLifecycleController as NodeLifecycleController
 from .provider import CloudClusters as CloudClusters
 from .provider import CloudProvider as CloudProvider
+from .provider import ImplementedElsewhere as ImplementedElsewhere
 from .provider import InstanceMetadata as InstanceMetadata
+from .provider import InstanceNotFound as InstanceNotFound
 from .provider import Instances as Instances
 from .provider import LoadBalancers as LoadBalancers
+from .provider import RetryAfter as RetryAfter
 from .provider import Route as Route
 from .provider import Routes as Routes
 from .provider import Zone as Zone

@@ -17,9 +17,8 @@ from typing import Final
 
 from kubewright.api.core.v1 import LoadBalancerIngress, LoadBalancerStatus, Node, NodeAddress, Service
 
-from .load_balancer_nodes import provider_id
 from .provider import CloudProvider, InstanceMetadata, Route
-from .service_fields import default_load_balancer_name, health_check_port, source_ranges
+from .service_fields import default_load_balancer_name, health_check_port, provider_id, source_ranges
 
 DEFAULT_RANGE: Final = "203.0.113.0/24"
 """TEST-NET-3: a range for documentation, which is not routed."""

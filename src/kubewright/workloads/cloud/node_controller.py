@@ -6,17 +6,21 @@ so that pods are scheduled. Later it updates the addresses periodically and keep
 current labels equal.
 
 Permissions: get, list, watch and patch of Nodes, patch of their status; create and patch of Events.
+
+Addresses of a node: those of the cloud, restricted by the node IP that its kubelet was started with.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from kubewright.api.core.v1 import Node
+from kubewright.api.core.v1 import Node, NodeAddress
 from kubewright.api.encoding.codec import decoder, to_plain
 from kubewright.api.errors import Conflict
 from kubewright.api.objects import Struct
@@ -26,11 +30,9 @@ from kubewright.controller import Controller, ControllerBuilder, Request, Result
 from kubewright.controller.manager_protocol import ManagerProtocol
 from kubewright.manager.events import EventRecorder
 
-from .errors import RetryAfter
-from .load_balancer_nodes import provider_id
-from .node_addresses import addresses_differ, node_addresses, select_node_ips
 from .node_taints import UNINITIALIZED, has_taint, taints_change, taints_of
-from .provider import CloudProvider, InstanceMetadata, Instances
+from .provider import CloudProvider, InstanceMetadata, Instances, RetryAfter
+from .service_fields import provider_id
 
 logger = logging.getLogger(__name__)
 
@@ -229,3 +231,52 @@ def _labels(node: Node, metadata: InstanceMetadata) -> dict[str, str]:
         else:
             labels[key] = value
     return labels
+
+
+PROVIDED_IP_ANNOTATION: Final = "alpha.kubernetes.io/provided-node-ip"
+HOST_NAME: Final = "Hostname"
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def node_addresses(node: Node, addresses: Sequence[NodeAddress]) -> list[NodeAddress]:
+    """Return the addresses that a node should have, from those of its instance.
+
+    If the cloud reports no host name, the node keeps its own. A node IP of the kubelet becomes the first
+    address, and the only one of its type. Raises `ValueError` if the cloud does not have that IP.
+    """
+    found = list(addresses)
+    if not any(one.type == HOST_NAME for one in found):
+        current = (node.status.addresses if node.status is not None else None) or ()
+        found += [one for one in current if one.type == HOST_NAME]
+    return select_node_ips(node, found)
+
+
+def select_node_ips(node: Node, addresses: Sequence[NodeAddress]) -> list[NodeAddress]:
+    """Apply the annotation with the node IPs of a kubelet; raises `ValueError` if an IP does not match."""
+    provided = (node.metadata.annotations or {}).get(PROVIDED_IP_ANNOTATION)
+    if provided is None:
+        return list(addresses)
+    chosen: list[NodeAddress] = []
+    for text in provided.split(","):
+        ip = _parse(text)
+        if ip is None:
+            raise ValueError(f'failed to parse node IP "{provided}"')
+        matching = [one for one in addresses if _parse(one.address or "") == ip]
+        if not matching:
+            raise ValueError(f"failed to get node address from cloud provider that matches ip: {ip}")
+        chosen += matching
+    types = {one.type for one in chosen}
+    return chosen + [one for one in addresses if one.type not in types]
+
+
+def addresses_differ(current: Sequence[NodeAddress] | None, wanted: Sequence[NodeAddress]) -> bool:
+    """Whether the addresses of a node have to be written."""
+    return [(one.type, one.address) for one in current or ()] != [(one.type, one.address) for one in wanted]
+
+
+def _parse(text: str) -> IPAddress | None:
+    try:
+        return ipaddress.ip_address(text.strip())
+    except ValueError:
+        return None

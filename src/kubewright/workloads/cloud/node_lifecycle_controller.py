@@ -21,9 +21,8 @@ from kubewright.controller import Controller, ControllerBuilder, Request, Result
 from kubewright.controller.manager_protocol import ManagerProtocol
 from kubewright.manager.events import EventRecorder
 
-from .errors import InstanceNotFound
 from .node_taints import SHUTDOWN, add_taint, remove_taint
-from .provider import Instances
+from .provider import InstanceNotFound, Instances
 
 logger = logging.getLogger(__name__)
 

@@ -2,6 +2,8 @@
 
 A part that a cloud does not have is `None`, and its controller is not started. Objects that a provider
 receives must not be changed. Methods must be idempotent: they are called again after errors and restarts.
+
+Errors that a cloud provider raises to control what its caller does next. Other errors are retried.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+from kubewright.controller.request import TemporaryError
 
 if TYPE_CHECKING:
     from kubewright.api.core.v1 import LoadBalancerStatus, Node, NodeAddress, Service
@@ -132,3 +136,18 @@ class CloudProvider:
     load_balancers: LoadBalancers | None = None
     routes: Routes | None = None
     clusters: CloudClusters | None = None
+
+
+class RetryAfter(TemporaryError):
+    """The operation is not finished: call again after `delay` seconds, without exponential backoff.
+
+    For example while a load balancer is being provisioned.
+    """
+
+
+class ImplementedElsewhere(Exception):
+    """Another controller manages the load balancer of this service; raised by `ensure` and `update`."""
+
+
+class InstanceNotFound(Exception):
+    """The instance does not exist. Not for an instance that is stopped."""

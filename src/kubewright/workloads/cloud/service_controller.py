@@ -27,10 +27,16 @@ from kubewright.controller.manager_protocol import ManagerProtocol
 from kubewright.controller.queues.rate_limiters import ExponentialFailureRateLimiter
 from kubewright.manager.events import EventRecorder, EventType
 
-from .errors import ImplementedElsewhere, RetryAfter
-from .load_balancer_nodes import affects_load_balancers, provider_ids, select_nodes
-from .provider import LoadBalancers
-from .service_fields import FINALIZER, needs_cleanup, needs_update, wants_load_balancer
+from .provider import ImplementedElsewhere, LoadBalancers, RetryAfter
+from .service_fields import (
+    FINALIZER,
+    affects_load_balancers,
+    needs_cleanup,
+    needs_update,
+    provider_ids,
+    select_nodes,
+    wants_load_balancer,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -4,12 +4,9 @@
 - `delete`: preconditions, grace periods, propagation, finalizers
 - `functions`: verbs and subresources that a function serves instead of storage
 - `get`: GET of one object
-- `initial_events`: initial events of a watch: the existing objects, encoded while the client reads them
 - `list`: GET of a collection: selectors, pages, resource versions
 - `patch`: from a patch to the object that is stored
 - `scale`: the `scale` subresource: an `autoscaling/v1` Scale for three fields of an object
-- `unsafe_delete`: DELETE of an object that cannot be decoded, with
-  `ignoreStoreReadErrorWithClusterBreakingPotential`
 - `update`: PUT, and the compare-and-swap loop behind every update
 - `watch`: watch requests: where a stream starts, and which events it carries
 """

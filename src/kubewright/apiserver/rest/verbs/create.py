@@ -19,8 +19,7 @@ from kubewright.apiserver.resources.strategy import Operation
 from kubewright.apiserver.rest.metadata import drop_duplicate_owners
 from kubewright.apiserver.rest.options import parse_write_options
 from kubewright.apiserver.rest.scope import EndpointScope
-from kubewright.apiserver.rest.validation import add_warnings, validate_object
-from kubewright.apiserver.rest.writer import ObjectWriter, maybe_await
+from kubewright.apiserver.rest.writer import ObjectWriter, add_warnings, maybe_await, validate_object
 from kubewright.schema.validation.metadata import validate_metadata
 from kubewright.storage.contract import KeyExists, KeyValue, RequestTooLarge
 

@@ -32,7 +32,7 @@ from kubewright.apiserver.resources.subresource import Subresource, SubresourceR
 from kubewright.apiserver.rest.options import parse_write_options
 from kubewright.apiserver.rest.patch_body import APPLY_PATCH, PatchBody
 from kubewright.apiserver.rest.scope import EndpointScope
-from kubewright.apiserver.rest.validation import validate_object
+from kubewright.apiserver.rest.writer import validate_object
 
 from .patch import Patching, patch_media_type
 

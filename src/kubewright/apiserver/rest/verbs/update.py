@@ -22,8 +22,13 @@ from kubewright.apiserver.resources.strategy import Operation
 from kubewright.apiserver.rest.metadata import drop_duplicate_owners, metadata_update_errors, restore_metadata
 from kubewright.apiserver.rest.options import parse_write_options
 from kubewright.apiserver.rest.scope import EndpointScope
-from kubewright.apiserver.rest.validation import add_warnings, validate_object
-from kubewright.apiserver.rest.writer import UPDATE_ATTEMPTS, ObjectWriter, maybe_await
+from kubewright.apiserver.rest.writer import (
+    UPDATE_ATTEMPTS,
+    ObjectWriter,
+    add_warnings,
+    maybe_await,
+    validate_object,
+)
 from kubewright.patch import keep_times_if_unchanged
 from kubewright.schema import field_errors as fe
 from kubewright.schema.validation.metadata import validate_common_metadata

@@ -26,8 +26,7 @@ from kubewright.controlplane.kinds.validation import (
     Unique,
     UpdateRules,
 )
-from kubewright.controlplane.kinds.validation.conditions import CONDITIONS
-from kubewright.controlplane.kinds.validation.formats import qualified_name
+from kubewright.controlplane.kinds.validation.formats import CONDITIONS, qualified_name
 from kubewright.schema import field_errors as fe
 
 from .matching import (

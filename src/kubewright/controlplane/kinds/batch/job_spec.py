@@ -21,12 +21,7 @@ from kubewright.controlplane.kinds.validation import (
     Table,
     When,
 )
-from kubewright.controlplane.kinds.validation.formats import (
-    MAX_INT32,
-    choice,
-    dns_subdomain,
-    non_negative,
-)
+from kubewright.controlplane.kinds.validation.formats import MAX_INT32, choice, dns_subdomain, non_negative
 from kubewright.schema import field_errors as fe
 
 from .job_status import IndexesError, index_intervals

@@ -21,8 +21,7 @@ from kubewright.apiserver.resources.subresource import Subresource
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, NONE, column, field, shown
 from kubewright.controlplane.kinds.validation import Check, Enum, Errors, Minimum, Required, Rules, Unique
-from kubewright.controlplane.kinds.validation.conditions import STATUSES
-from kubewright.controlplane.kinds.validation.formats import choice
+from kubewright.controlplane.kinds.validation.formats import STATUSES, choice
 from kubewright.schema import field_errors as fe
 from kubewright.schema.crd.columns import human_duration
 

@@ -18,5 +18,4 @@
 - `secret`: secret
 - `service`: service
 - `service_account`: ServiceAccount
-- `volume_printing`: cells that the tables of persistent volumes and of claims share
 """

@@ -29,14 +29,21 @@ from kubewright.controlplane.kinds.validation import (
 from kubewright.controlplane.kinds.validation.formats import no_backsteps
 from kubewright.schema import field_errors as fe
 
-from .persistent_volume_claim import check_access_modes, check_positive
+from .persistent_volume_claim import (
+    CLASS_ANNOTATION,
+    CLASS_DEPRECATION,
+    check_access_modes,
+    check_positive,
+    class_of,
+    modes_text,
+    phase_of,
+)
 from .pod.updates import describe_difference
 from .podspec.defaults import default_disk, round_quantities
 from .podspec.disks import DISKS, PATHS, SECRET_REFERENCE, check_driver_name
 from .podspec.scheduling import node_selector_errors
 from .podspec.volumes import source_order
 from .podspec.warnings import DEPRECATED_LABELS, node_term_warnings, volume_warnings
-from .volume_printing import CLASS_ANNOTATION, CLASS_DEPRECATION, class_of, modes_text, phase_of
 
 _SPEC_FIELDS = frozenset(
     (

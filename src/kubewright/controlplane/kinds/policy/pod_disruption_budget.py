@@ -10,8 +10,7 @@ from kubewright.controlplane.kinds.core.podspec.scheduling import selector_error
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import AGE, column, field, shown
 from kubewright.controlplane.kinds.validation import NOT_NEGATIVE, Enum, Errors, Rules, UpdateRules
-from kubewright.controlplane.kinds.validation.conditions import CONDITIONS
-from kubewright.controlplane.kinds.validation.formats import at_most_100_percent, int_or_percent
+from kubewright.controlplane.kinds.validation.formats import CONDITIONS, at_most_100_percent, int_or_percent
 from kubewright.schema import field_errors as fe
 
 

@@ -11,8 +11,8 @@ from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.core.podspec.scheduling import selector_errors
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.node.runtime_class import DEPRECATED_NODE_LABELS
-from kubewright.controlplane.kinds.validation import Format, Immutable, Rules, UpdateRules
-from kubewright.controlplane.kinds.validation.formats import NON_NEGATIVE, Errors
+from kubewright.controlplane.kinds.validation import Errors, Format, Immutable, Rules, UpdateRules
+from kubewright.controlplane.kinds.validation.formats import NON_NEGATIVE
 from kubewright.schema import field_errors as fe
 
 

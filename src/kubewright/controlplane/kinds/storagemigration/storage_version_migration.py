@@ -15,7 +15,7 @@ from kubewright.controlplane.kinds.validation import (
     Rules,
     UpdateRules,
 )
-from kubewright.controlplane.kinds.validation.conditions import CONDITIONS
+from kubewright.controlplane.kinds.validation.formats import CONDITIONS
 from kubewright.schema import field_errors as fe
 
 _CONDITIONS = "status.conditions"

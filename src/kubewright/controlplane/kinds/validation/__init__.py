@@ -59,9 +59,8 @@ Updates
 Modules
     - `rules`: rules for single fields
     - `table`: `Rules`, `UpdateRules`, `Immutable` and the code generator
-    - `formats`: functions for numbers, names, paths, ports, percentages
+    - `formats`: functions for numbers, names, paths, ports, percentages; `metav1.Condition`
     - `addresses`: IP addresses and CIDR ranges
-    - `conditions`: `metav1.Condition`
 """
 
 from .rules import (

@@ -12,7 +12,8 @@ from collections.abc import Collection
 from kubewright.api.field_errors import quote
 from kubewright.schema import field_errors as fe
 
-from .formats import Errors, parse_ip
+from .formats import parse_ip
+from .rules import Errors
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -10,16 +10,16 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kubewright.api.field_errors import FieldError
 from kubewright.api.values import names
 from kubewright.schema import field_errors as fe
+
+from .rules import QUALIFIED_NAME, Enum, Errors, MaxLength, Minimum, Required, Unique
+from .table import Rules
 
 NON_NEGATIVE = "must be greater than or equal to 0"
 MAX_INT32 = (1 << 31) - 1
 
 _UNDERSCORED = re.compile(r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*")
-
-Errors = list[FieldError]
 
 
 def non_negative(value: int | None, path: str) -> Errors:
@@ -173,3 +173,35 @@ def at_most_100_percent(value: int | str | None, path: str) -> Errors:
     if isinstance(value, str) and not names.check_percent(value) and amount(value) > 100:
         return [fe.invalid(path, value, "must not be greater than 100%")]
     return []
+
+
+STATUSES = ("False", "True", "Unknown")
+_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+_REASON_RULE = (
+    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric"
+    " characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or"
+    " 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is"
+    " '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')"
+)
+
+
+def _reason_errors(reason: str, path: str) -> Errors:
+    return [] if _REASON.fullmatch(reason) else [fe.invalid(path, reason, _REASON_RULE)]
+
+
+CONDITIONS = Rules(
+    {
+        "[*]": [
+            Unique("type", at=""),
+            {
+                "type": QUALIFIED_NAME,
+                "status": Enum(*STATUSES, absent=""),
+                "observedGeneration": Minimum(0, "must be greater than or equal to zero"),
+                "lastTransitionTime": Required(),
+                "reason": [Required(), _reason_errors, MaxLength(1024)],
+                "message": MaxLength(32 * 1024),
+            },
+        ]
+    }
+)
+"""A list of conditions."""

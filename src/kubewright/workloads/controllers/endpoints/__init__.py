@@ -6,7 +6,6 @@
   (`endpointslice-mirroring-controller`)
 - `service_pods`: which pods belong to which service, and their addresses and ports
 - `slice_packing`: distribution of endpoints over slices with a limited size
-- `subsets`: the canonical form of the subsets of Endpoints
 - `trigger_times`: the annotation with the time of the last change
 """
 

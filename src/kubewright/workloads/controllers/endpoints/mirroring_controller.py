@@ -20,7 +20,7 @@ from kubewright.controller import ControllerBuilder, Request
 from kubewright.workloads.component_manager import ComponentManager
 from kubewright.workloads.pod_control import is_namespace_terminating
 
-from .endpoints_controller import LEADER
+from .endpoints_controller import LEADER, repack_subsets
 from .service_pods import selector_of_entry
 from .slice_controller import MANAGED_BY, SERVICE_NAME
 from .slice_packing import (
@@ -31,7 +31,6 @@ from .slice_packing import (
     equals_except_hints,
     ports_key,
 )
-from .subsets import repack_subsets
 from .trigger_times import LAST_CHANGE
 
 CONTROLLER_NAME = "endpointslicemirroring-controller.k8s.io"

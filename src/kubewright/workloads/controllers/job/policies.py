@@ -12,7 +12,7 @@ from kubewright.api.batch.v1 import (
 )
 from kubewright.api.core.v1 import ContainerStatus, Pod, PodCondition
 
-from .index_sets import parse_indexes
+from .pod_states import parse_indexes
 
 
 class FailureMatch(NamedTuple):

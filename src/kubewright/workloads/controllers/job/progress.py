@@ -11,7 +11,6 @@ from kubewright.api.conditions import get_condition, is_condition_true
 from kubewright.api.core.v1 import Pod
 
 from .backoff import Backoff
-from .index_sets import parse_indexes
 from .pod_states import (
     completion_index,
     finished_at,
@@ -22,6 +21,7 @@ from .pod_states import (
     is_ready,
     is_terminating,
     is_tracked,
+    parse_indexes,
     phase_of,
 )
 from .policies import match_failure_policy

@@ -5,12 +5,12 @@ from __future__ import annotations
 from kubewright.api.batch.v1 import Job, JobCondition, JobStatus
 from kubewright.api.conditions import get_condition, is_condition_true
 from kubewright.api.core.v1 import Pod
-from kubewright.controller import Request, Result
+from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager
 from kubewright.workloads.write_intervals import WriteIntervals
 
 from .backoff import BackoffStore, remaining_delay
-from .ownership import claim_pods, release_tracked_pods
+from .ownership import claim_pods, job_of_pod, release_tracked_pods
 from .pod_creation import create_pods, delete_pods, new_pod
 from .pod_states import (
     completion_index,
@@ -291,3 +291,14 @@ def _index_delay(progress: Progress, index: int, manager: ComponentManager) -> f
     if pod is None:
         return 0.0
     return remaining_delay(failures_of(pod) + 1, finished_at(pod), manager.now())
+
+
+def add_job_controller(manager: ComponentManager) -> None:
+    """Add the controller of Jobs."""
+    (
+        ControllerBuilder[Request](manager, "job-controller")
+        .for_(Job)
+        .watches(Pod, handler=job_of_pod)
+        .with_options(workers=5)
+        .complete(JobReconciler(manager))
+    )

@@ -15,9 +15,8 @@ from kubewright.api.core.v1 import Pod
 from kubewright.client.patches import has_changes
 from kubewright.workloads.component_manager import ComponentManager
 
-from .index_sets import format_indexes
 from .ownership import remove_tracking_finalizer
-from .pod_states import completion_index, is_failed, is_tracked, phase_of
+from .pod_states import completion_index, format_indexes, is_failed, is_tracked, phase_of
 from .policies import match_failure_policy
 from .progress import Progress, new_condition, set_job_condition
 

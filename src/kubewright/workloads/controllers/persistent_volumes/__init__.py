@@ -1,6 +1,6 @@
 """Controllers of persistent volumes and claims.
 
-- `claims`: binding and provisioning of claims; `volumes`: phases and reclaim policies of volumes
+- `claims`: binding and provisioning of claims; phases and reclaim policies of volumes
   (`persistentvolume-binder-controller`)
 - `matching`: which volume satisfies a claim
 - `provisioner`: simulated provisioning, deletion and expansion, and the default storage class

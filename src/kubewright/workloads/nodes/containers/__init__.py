@@ -15,6 +15,4 @@
 - `runtime`: `ContainerRuntime`: what runs the containers of a pod, and the simulated one
 - `shell_syntax`: the part of the shell language that simulated containers understand
 - `simple_commands`: what a container does whose command is simple enough to know without running it
-- `sub_paths`: validation of `subPathExpr` of volume mounts, whose value is known when a container is started
-- `terminal_input`: lines that a user types on a terminal, for the shell of simulated containers
 """

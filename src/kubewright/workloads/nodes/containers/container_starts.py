@@ -1,7 +1,11 @@
-"""Starts and restarts of the containers of a simulated pod: images, runtime errors and back-off."""
+"""Starts and restarts of the containers of a simulated pod: images, runtime errors and back-off.
+
+Validation of `subPathExpr` of volume mounts, whose value is known when a container is started.
+"""
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +16,6 @@ from kubewright.workloads.nodes.settings import CRASH_BACKOFF_RESET_SECONDS
 
 from .container_state import ContainerState
 from .runtime import ContainerRun, ContainerStartError
-from .sub_paths import check_sub_paths
 
 if TYPE_CHECKING:
     from kubewright.workloads.nodes.pods.pod_worker import PodWorker
@@ -212,3 +215,28 @@ def format_delay(seconds: float) -> str:
     """Format seconds as Go formats durations: `10s`, `2m40s`, `5m0s`."""
     minutes, rest = divmod(seconds, 60)
     return f"{int(minutes)}m{rest:g}s" if minutes else f"{rest:g}s"
+
+
+RETRY_SECONDS: Final = 10.0
+_VARIABLE: Final = re.compile(r"\$\((\w+)\)")
+
+
+def check_sub_paths(container: Object) -> None:
+    """Raise `ContainerStartError` for a sub-path that leaves its volume. Only literal variables are known."""
+    for mount in container.get("volumeMounts") or ():
+        if not mount.get("subPathExpr"):
+            continue
+        path = _expand(mount["subPathExpr"], container)
+        if path.startswith("/"):
+            raise _error(f"error SubPath `{path}` must not be an absolute path")
+        if ".." in path.split("/"):
+            raise _error(f"unable to provision SubPath `{path}`: must not contain '..'")
+
+
+def _expand(text: str, container: Object) -> str:
+    values = {each["name"]: str(each["value"]) for each in container.get("env") or () if each.get("value")}
+    return _VARIABLE.sub(lambda found: values.get(found[1], found[0]), text)
+
+
+def _error(message: str) -> ContainerStartError:
+    return ContainerStartError(message, reason="CreateContainerConfigError", retry_after=RETRY_SECONDS)

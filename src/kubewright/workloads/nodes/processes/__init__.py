@@ -9,8 +9,6 @@ The command of a container runs in a session of its own, below a supervisor, wit
 this process. Where the kernel allows it, each container has a mount namespace with its volumes at their
 mount paths.
 
-- `cgroups`: cgroups of containers, where this process can create them: the kernel kills all processes of one
-  together
 - `cluster_reader`: `ClusterReader`: the objects of the API server that containers use
 - `container_process`: `ContainerProcess`: the process of one run of a container, its streams, and commands
   beside it

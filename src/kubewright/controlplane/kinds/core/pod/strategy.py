@@ -9,9 +9,9 @@ from kubewright.api.field_errors import FieldError
 from kubewright.apiserver.resources.objects import Object, deep_copy
 from kubewright.apiserver.resources.resource import Version
 from kubewright.apiserver.resources.strategy import Operation
-from kubewright.controlplane.kinds.core.podspec.app_armor import copy_app_armor_profiles
 from kubewright.controlplane.kinds.core.podspec.defaults import default_pod
 from kubewright.controlplane.kinds.core.podspec.resources import default_pod_requests, qos_class
+from kubewright.controlplane.kinds.core.podspec.security import copy_app_armor_profiles
 from kubewright.controlplane.kinds.kind import KindStrategy
 
 _ENDINGS = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}

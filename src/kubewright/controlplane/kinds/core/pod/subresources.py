@@ -27,7 +27,8 @@ from kubewright.apiserver.resources.subresource import ConnectFieldType, Subreso
 from kubewright.apiserver.rest.options import integer
 from kubewright.apiserver.rest.store import ResourceStore
 from kubewright.controlplane.kinds.core.podspec.template import matches
-from kubewright.controlplane.kinds.validation.formats import Errors, dns_subdomain
+from kubewright.controlplane.kinds.validation import Errors
+from kubewright.controlplane.kinds.validation.formats import dns_subdomain
 from kubewright.schema import field_errors as fe
 from kubewright.storage.contract import RevisionMismatch
 

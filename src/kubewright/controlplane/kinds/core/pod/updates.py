@@ -19,10 +19,10 @@ from kubewright.controlplane.kinds.core.podspec.annotations import (
 from kubewright.controlplane.kinds.core.podspec.resources import qos_class
 from kubewright.controlplane.kinds.core.podspec.scheduling import toleration_errors
 from kubewright.controlplane.kinds.core.podspec.validation import pod_errors
+from kubewright.controlplane.kinds.validation import Errors
 from kubewright.controlplane.kinds.validation.addresses import legacy_ip_errors
 from kubewright.controlplane.kinds.validation.formats import (
     MAX_INT32,
-    Errors,
     dns_subdomain,
     immutable,
     in_range,

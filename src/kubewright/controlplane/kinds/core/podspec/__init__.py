@@ -1,14 +1,11 @@
 """Pod specs, of pods and of the pod templates of workloads: defaults, validation, warnings.
 
 - `annotations`: annotations of pods and pod templates that the API server validates
-- `app_armor`: AppArmor profiles in annotations, which `appArmorProfile` has replaced
 - `containers`: containers of pods: names, images, ports, environment, probes and lifecycle hooks
 - `defaults`: defaults of pods and pod templates
 - `disks`: volume sources that pods and persistent volumes share: disks, file servers, storage drivers
-- `feature_gates`: fields of pod specs whose feature gates are off by default: dropped, as kube-apiserver does
 - `mounts`: volume mounts and devices of containers
 - `operating_system`: fields of pods that depend on the operating system
-- `path_overlaps`: warnings about overlapping file paths in a volume
 - `references`: references from environment variables and files to fields of the pod, resources and keys
 - `resources`: resource names, quantities, requests and limits, and the QoS class
 - `scheduling`: scheduling of pods: selectors, tolerations, affinity, topology spread

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kubewright.apiserver.resources.objects import Object
-from kubewright.controlplane.kinds.validation.formats import Errors
+from kubewright.controlplane.kinds.validation import Errors
 from kubewright.schema import field_errors as fe
 
-from .app_armor import ANNOTATION as APP_ARMOR
-from .app_armor import app_armor_annotation_errors, app_armor_match_errors, match_errors
+from .security import ANNOTATION as APP_ARMOR
+from .security import app_armor_annotation_errors, app_armor_match_errors, match_errors
 
 MIRROR = "kubernetes.io/config.mirror"
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"

@@ -2,6 +2,8 @@
 
 Some defaults apply to pods only: requests from limits, host ports, service links. Templates do not get them,
 so that new defaults do not change stored workloads.
+
+Fields of pod specs whose feature gates are off by default: dropped, as kube-apiserver does.
 """
 
 from __future__ import annotations
@@ -11,8 +13,6 @@ from collections.abc import Iterator
 
 from kubewright.api.values.quantity import Quantity
 from kubewright.apiserver.resources.objects import Object
-
-from .feature_gates import drop_disabled_fields
 
 _FILE_MODE = 0o644
 _IMAGE = re.compile(
@@ -195,3 +195,20 @@ def round_quantities(amounts: Object | None) -> None:
             nanos = -(-quantity.nanos // 1_000_000) * 1_000_000
             assert amounts is not None
             amounts[name] = str(Quantity.from_nanos(nanos, quantity.format))
+
+
+_PROJECTIONS = ("clusterTrustBundle", "podCertificate")
+
+
+def drop_disabled_fields(spec: Object) -> None:
+    """Remove the fields of disabled features from a pod spec."""
+    spec.pop("schedulingGroup", None)
+    for kind in ("initContainers", "containers"):
+        for container in spec.get(kind) or ():
+            lifecycle = container.get("lifecycle")
+            if lifecycle and lifecycle.pop("stopSignal", None) is not None and not lifecycle:
+                del container["lifecycle"]
+    for volume in spec.get("volumes") or ():
+        for projection in (volume.get("projected") or {}).get("sources") or ():
+            for kind in _PROJECTIONS:
+                projection.pop(kind, None)

@@ -6,7 +6,8 @@ from kubewright.api.field_errors import FieldError
 from kubewright.api.values import names
 from kubewright.api.values.quantity import Quantity
 from kubewright.apiserver.resources.objects import Object
-from kubewright.controlplane.kinds.validation.formats import NON_NEGATIVE, Errors, dns_label, dns_subdomain
+from kubewright.controlplane.kinds.validation import Errors
+from kubewright.controlplane.kinds.validation.formats import NON_NEGATIVE, dns_label, dns_subdomain
 from kubewright.schema import field_errors as fe
 
 NOT_AN_INTEGER = "must be an integer"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kubewright.api.field_errors import FieldError
 from kubewright.api.values import names
 from kubewright.apiserver.resources.objects import Object
-from kubewright.controlplane.kinds.validation.formats import Errors
+from kubewright.controlplane.kinds.validation import Errors
 from kubewright.schema import field_errors as fe
 from kubewright.schema.validation.metadata import label_errors
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kubewright.apiserver.resources.objects import Object
-from kubewright.controlplane.kinds.validation.formats import Errors, parse_ip
+from kubewright.controlplane.kinds.validation import Errors
+from kubewright.controlplane.kinds.validation.formats import parse_ip
 from kubewright.schema import field_errors as fe
 
 from .validation import address_errors, is_headless

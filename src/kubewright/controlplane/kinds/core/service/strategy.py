@@ -17,7 +17,7 @@ from kubewright.apiserver.resources.strategy import Operation
 from kubewright.apiserver.rest.store import ResourceStore
 from kubewright.controlplane.configuration.plane_options import DEFAULT_NODE_PORTS
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
-from kubewright.controlplane.kinds.validation.formats import Errors
+from kubewright.controlplane.kinds.validation import Errors
 from kubewright.schema import field_errors as fe
 
 from .allocation import ServiceAllocator, allocations
