@@ -20,10 +20,11 @@ Required permissions: `get`, `list` and `watch` of namespaces and of the resourc
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from kubewright.api.errors import NotFound, internal_error
 from kubewright.api.gvk import GroupVersionKind
+from kubewright.apiserver.resources.objects import Object
 from kubewright.client.errors import ConnectionFailed, NoKindMatch
 
 from .admission import NamespaceLifecycle, arranged
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
     from .admission.sources import ObjectInformer, ParamResource
 
-Object = dict[str, Any]
 
 PLUGINS = (
     "NamespaceLifecycle",
