@@ -78,8 +78,6 @@ def age_of(obj: Object) -> str:
 
 NAME = column("Name", format="name", description=str(NAME_COLUMN["description"]))
 AGE = column("Age", age_of, description=CREATED_DESCRIPTION)
-CONTAINERS = column("Containers", description="Names of each container in the template.", wide=True)
-IMAGES = column("Images", description="Images referenced by each container in the template.", wide=True)
 
 
 def listed(texts: Iterable[str], limit: int) -> str:

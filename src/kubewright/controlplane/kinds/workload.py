@@ -36,15 +36,15 @@ def count_column(name: str, path: str, description: str, *, type: str = "integer
     return column(name, shown(path, 0), type=type, description=description)
 
 
-def template_columns(path: str = "spec.template") -> tuple[TableColumn, TableColumn]:
-    """Return the wide columns of the containers and images of a pod template."""
+def template_columns(path: str = "spec.template", *, wide: bool = True) -> tuple[TableColumn, TableColumn]:
+    """Return the columns of the containers and images of a pod template."""
 
     def cell(index: int) -> Callable[[Object], str]:
         return lambda obj: container_cells(field(obj, path))[index]
 
-    names = column("Containers", cell(0), description="Names of each container in the template.", wide=True)
+    names = column("Containers", cell(0), description="Names of each container in the template.", wide=wide)
     text = "Images referenced by each container in the template."
-    return names, column("Images", cell(1), description=text, wide=True)
+    return names, column("Images", cell(1), description=text, wide=wide)
 
 
 def selector_column(

@@ -6,7 +6,7 @@ from typing import Any
 
 from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.kind import Kind
-from kubewright.controlplane.kinds.printing import AGE, NAME, age_of, column, name_of
+from kubewright.controlplane.kinds.printing import AGE, column
 from kubewright.controlplane.kinds.validation import CONFIG_KEY, Errors, MapKeys, Rules, UpdateRules
 from kubewright.schema import field_errors as fe
 
@@ -50,8 +50,8 @@ def check_immutable(*fields: str) -> Any:
     return check
 
 
-def _cells(obj: Object) -> list[Any]:
-    return [name_of(obj), len(obj.get("data") or ()) + len(obj.get("binaryData") or ()), age_of(obj)]
+def _count_keys(obj: Object) -> int:
+    return len(obj.get("data") or ()) + len(obj.get("binaryData") or ())
 
 
 RULES = Rules(
@@ -66,8 +66,7 @@ KINDS = {
     "configmaps": Kind(
         validate=RULES,
         validate_update=UpdateRules(check_immutable("data", "binaryData"), RULES),
-        columns=(NAME, column("Data", description="Number of keys."), AGE),
-        cells=_cells,
+        columns=(column("Data", _count_keys, description="Number of keys."), AGE),
         checks_whole_on_update=True,
     )
 }

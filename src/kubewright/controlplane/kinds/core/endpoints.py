@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.defaults import Defaults
 from kubewright.controlplane.kinds.kind import Kind
-from kubewright.controlplane.kinds.printing import AGE, NAME, NONE, age_of, column, name_of
+from kubewright.controlplane.kinds.printing import AGE, NONE, column
 from kubewright.controlplane.kinds.validation import (
     DNS_LABEL,
     Check,
@@ -86,7 +85,7 @@ def _warnings(obj: Object, old: Object | None) -> Iterator[str]:
                 yield from ip_warnings(address.get("ip") or "", path)
 
 
-def _cells(obj: Object) -> list[Any]:
+def _targets_text(obj: Object) -> str:
     targets: list[str] = []
     for subset in obj.get("subsets") or ():
         for port in subset.get("ports") or [{}]:
@@ -97,7 +96,7 @@ def _cells(obj: Object) -> list[Any]:
     text = ",".join(targets[:_SHOWN_TARGETS])
     if len(targets) > _SHOWN_TARGETS:
         text += f" + {len(targets) - _SHOWN_TARGETS} more..."
-    return [name_of(obj), text if obj.get("subsets") else NONE, age_of(obj)]
+    return text if obj.get("subsets") else NONE
 
 
 KINDS = {
@@ -107,8 +106,10 @@ KINDS = {
         validate_update=_validate_update,
         warnings=_warnings,
         allow_create_on_update=True,
-        columns=(NAME, column("Endpoints", description="Addresses and ports of the endpoints."), AGE),
-        cells=_cells,
+        columns=(
+            column("Endpoints", _targets_text, description="Addresses and ports of the endpoints."),
+            AGE,
+        ),
         checks_whole_on_update=True,
         display_prefix="services/endpoints",
         deprecation="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",

@@ -9,7 +9,7 @@ from kubewright.apiserver.resources.objects import Object
 from kubewright.apiserver.resources.strategy import Operation
 from kubewright.apiserver.resources.subresource import Subresource
 from kubewright.controlplane.kinds.kind import STANDARD_FINALIZERS, STATUS, Kind, KindStrategy
-from kubewright.controlplane.kinds.printing import AGE, NAME, age_of, column, name_of
+from kubewright.controlplane.kinds.printing import AGE, column, shown
 from kubewright.controlplane.kinds.validation import Errors, ReportAt, Rules, UpdateRules
 from kubewright.controlplane.kinds.validation.formats import qualified_name
 from kubewright.schema import field_errors as fe
@@ -87,10 +87,6 @@ def _check_phase(obj: Object, path: str) -> Errors:
     return [] if phase == expected else [fe.invalid("status.Phase", phase, text)]
 
 
-def _cells(obj: Object) -> list[Any]:
-    return [name_of(obj), (obj.get("status") or {}).get("phase") or "", age_of(obj)]
-
-
 _FINALIZE_RULES = Rules({"spec.finalizers[*]": _check_finalizer})
 KINDS = {
     "namespaces": Kind(
@@ -100,8 +96,7 @@ KINDS = {
         validate_status=UpdateRules(Rules(_check_phase)),
         validate_name=names.check_dns_label,
         returns_deleted_object=True,
-        columns=(NAME, column("Status", description="The status of the namespace"), AGE),
-        cells=_cells,
+        columns=(column("Status", shown("status.phase"), description="The status of the namespace"), AGE),
         field_selectors={"status.phase": ".status.phase"},
         subresources={"status": STATUS, "finalize": Subresource(verbs=("update",))},
         checks_whole_on_update=True,

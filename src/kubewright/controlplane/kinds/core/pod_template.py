@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import (
-    CONTAINERS,
-    IMAGES,
-    NAME,
     column,
-    container_cells,
+    field,
     labels_text,
-    name_of,
 )
 from kubewright.controlplane.kinds.validation import Rules
+from kubewright.controlplane.kinds.workload import template_columns
 
 from .podspec.defaults import default_template
 from .podspec.template import template_errors
@@ -32,12 +28,6 @@ def _warnings(obj: Object, old: Object | None) -> Iterator[str]:
         yield from pod_warnings(obj["template"], "template")
 
 
-def _cells(obj: Object) -> list[Any]:
-    template = obj.get("template") or {}
-    labels = (template.get("metadata") or {}).get("labels")
-    return [name_of(obj), *container_cells(template), labels_text(labels)]
-
-
 KINDS = {
     "podtemplates": Kind(
         default=_default,
@@ -46,11 +36,12 @@ KINDS = {
         generation_fields=("template",),
         returns_deleted_object=True,
         columns=(
-            NAME,
-            column("Containers", description=CONTAINERS.description),
-            column("Images", description=IMAGES.description),
-            column("Pod Labels", description="The labels for the pod template."),
+            *template_columns("template", wide=False),
+            column(
+                "Pod Labels",
+                lambda obj: labels_text(field(obj, "template.metadata.labels")),
+                description="The labels for the pod template.",
+            ),
         ),
-        cells=_cells,
     )
 }

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.kind import STATUS, Kind, KindStrategy, check_complete_name
 from kubewright.controlplane.kinds.printing import (
     AGE,
-    CONTAINERS,
-    IMAGES,
-    NAME,
-    age_of,
     column,
-    container_cells,
+    field,
     labels_text,
-    name_of,
 )
 from kubewright.controlplane.kinds.validation import NOT_NEGATIVE, Errors, Required, Rules
-from kubewright.controlplane.kinds.workload import replica_status_rules, scale_subresource, template_warnings
+from kubewright.controlplane.kinds.workload import (
+    count_column,
+    replica_status_rules,
+    scale_subresource,
+    template_columns,
+    template_warnings,
+)
 
 from .podspec.defaults import default_template
 from .podspec.template import labels_of, long_running_errors, selector_mismatch, template_errors
@@ -58,19 +57,6 @@ def _check_template(spec: Object, path: str) -> Errors:
     return errors + long_running_errors(template, path, "ReplicationController")
 
 
-def _cells(obj: Object) -> list[Any]:
-    spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    return [
-        name_of(obj),
-        spec.get("replicas") or 0,
-        status.get("replicas") or 0,
-        status.get("readyReplicas") or 0,
-        age_of(obj),
-        *container_cells(spec.get("template")),
-        labels_text(spec.get("selector")),
-    ]
-
-
 def _replicas(obj: Object) -> str:
     return str((obj.get("status") or {}).get("replicas") or 0)
 
@@ -98,16 +84,18 @@ KINDS = {
         validate_name=check_complete_name,
         generation_fields=("spec",),
         columns=(
-            NAME,
-            column("Desired", description="Number of desired pods.", type="integer"),
-            column("Current", description="Number of existing pods.", type="integer"),
-            column("Ready", description="Number of ready pods.", type="integer"),
+            count_column("Desired", "spec.replicas", "Number of desired pods."),
+            count_column("Current", "status.replicas", "Number of existing pods."),
+            count_column("Ready", "status.readyReplicas", "Number of ready pods."),
             AGE,
-            CONTAINERS,
-            IMAGES,
-            column("Selector", description="Labels of the pods.", wide=True),
+            *template_columns(),
+            column(
+                "Selector",
+                lambda obj: labels_text(field(obj, "spec.selector")),
+                description="Labels of the pods.",
+                wide=True,
+            ),
         ),
-        cells=_cells,
         field_selectors={"status.replicas": _replicas},
         subresources={"status": STATUS, "scale": scale_subresource(plain_selector=True)},
         display_prefix="controllers",

@@ -5,12 +5,11 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from kubewright.apiserver.resources.objects import Object
 from kubewright.apiserver.resources.strategy import Operation
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
-from kubewright.controlplane.kinds.printing import AGE, NAME, age_of, column, name_of
+from kubewright.controlplane.kinds.printing import AGE, column, counted, shown
 from kubewright.controlplane.kinds.validation import (
     CONFIG_KEY,
     Errors,
@@ -105,10 +104,6 @@ def _warnings(obj: Object, old: Object | None) -> Iterator[str]:
             return
 
 
-def _cells(obj: Object) -> list[Any]:
-    return [name_of(obj), obj.get("type") or "", len(obj.get("data") or ()), age_of(obj)]
-
-
 RULES = Rules([{"data": [MapKeys(CONFIG_KEY), _check_size]}, _check_type])
 KINDS = {
     "secrets": Kind(
@@ -118,12 +113,10 @@ KINDS = {
         validate_update=UpdateRules({"type": Immutable()}, check_immutable("data"), RULES),
         warnings=_warnings,
         columns=(
-            NAME,
-            column("Type", description="Type of the secret."),
-            column("Data", description="Number of keys."),
+            column("Type", shown("type"), description="Type of the secret."),
+            column("Data", counted("data"), description="Number of keys."),
             AGE,
         ),
-        cells=_cells,
         field_selectors={"type": ".type"},
         checks_whole_on_update=True,
     )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from kubewright.apiserver.resources.objects import Object
 from kubewright.apiserver.resources.strategy import Operation
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
-from kubewright.controlplane.kinds.printing import AGE, NAME, age_of, name_of
+from kubewright.controlplane.kinds.printing import AGE
 
 _MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
 
@@ -35,17 +34,12 @@ def _warnings(obj: Object, old: Object | None) -> Iterator[str]:
         yield f"metadata.annotations[{_MOUNTABLE}]: {text}"
 
 
-def _cells(obj: Object) -> list[Any]:
-    return [name_of(obj), age_of(obj)]
-
-
 KINDS = {
     "serviceaccounts": Kind(
         strategy=ServiceAccountStrategy,
         warnings=_warnings,
         returns_deleted_object=True,
-        columns=(NAME, AGE),
-        cells=_cells,
+        columns=(AGE,),
         checks_whole_on_update=True,
     )
 }
