@@ -6,6 +6,8 @@ non-resource requests whose verb is the lower-case HTTP method.
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
+
 from .messages import HTTPRequest
 
 _VERBS = {
@@ -19,50 +21,23 @@ _VERBS = {
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class RequestInfo:
     """What a request addresses. `resource` is empty for non-resource requests."""
 
-    __slots__ = (
-        "field_selector",
-        "group",
-        "label_selector",
-        "name",
-        "namespace",
-        "parts",
-        "path",
-        "resource",
-        "subresource",
-        "verb",
-        "version",
-    )
-
-    def __init__(
-        self,
-        verb: str,
-        path: str,
-        *,
-        group: str = "",
-        version: str = "",
-        namespace: str = "",
-        resource: str = "",
-        subresource: str = "",
-        name: str = "",
-        parts: tuple[str, ...] = (),
-        field_selector: str = "",
-        label_selector: str = "",
-    ) -> None:
-        self.verb = verb
-        self.path = path
-        self.group = group
-        self.version = version
-        self.namespace = namespace
-        self.resource = resource
-        self.subresource = subresource
-        self.name = name
-        self.parts = parts
-        """The path below the group version and the namespace: resource, name, subresource..."""
-        self.field_selector = field_selector
-        self.label_selector = label_selector
+    verb: str
+    path: str
+    _: KW_ONLY
+    group: str = ""
+    version: str = ""
+    namespace: str = ""
+    resource: str = ""
+    subresource: str = ""
+    name: str = ""
+    parts: tuple[str, ...] = ()
+    """The path below the group version and the namespace: resource, name, subresource..."""
+    field_selector: str = ""
+    label_selector: str = ""
 
     @property
     def is_resource(self) -> bool:

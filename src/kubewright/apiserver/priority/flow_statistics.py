@@ -6,6 +6,7 @@ others are observed one by one. The histograms of all requests are computed from
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from kubewright.histogram import Histogram
@@ -15,39 +16,28 @@ SECONDS: Final = (0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30)
 LENGTHS: Final = (0, 10, 25, 50, 100, 250, 500, 1000)
 
 
+@dataclass(slots=True, eq=False)
 class FlowSchemaStatistics:
     """Numbers of the requests of one FlowSchema. Those that wait now are arguments, where they count."""
 
-    __slots__ = (
-        "_queue_lengths",
-        "_waits",
-        "_wide",
-        "abandoned",
-        "additional_seats",
-        "dequeued",
-        "dispatched",
-        "executing",
-        "not_accommodated",
-        "rejected",
+    dispatched: int = 0
+    executing: int = 0
+    """Requests that are processed, without those that are finished and still occupy final seats."""
+    additional_seats: int = 0
+    """Occupied seats in addition to one of each request that is processed."""
+    rejected: dict[str, int] = field(default_factory=dict)
+    """Rejected requests, by reason."""
+    abandoned: int = 0
+    """Requests whose client disconnected while they waited."""
+    dequeued: int = 0
+    """Dispatched requests that had waited."""
+    not_accommodated: int = 0
+    """Attempts to dispatch a request for which too few seats were free."""
+    _wide: Histogram = field(default_factory=lambda: Histogram(SEATS))
+    _waits: dict[bool, Histogram] = field(
+        default_factory=lambda: {True: Histogram(SECONDS), False: Histogram(SECONDS)}
     )
-
-    def __init__(self) -> None:
-        self.dispatched = 0
-        self.executing = 0
-        """Requests that are processed, without those that are finished and still occupy final seats."""
-        self.additional_seats = 0
-        """Occupied seats in addition to one of each request that is processed."""
-        self.rejected: dict[str, int] = {}
-        """Rejected requests, by reason."""
-        self.abandoned = 0
-        """Requests whose client disconnected while they waited."""
-        self.dequeued = 0
-        """Dispatched requests that had waited."""
-        self.not_accommodated = 0
-        """Attempts to dispatch a request for which too few seats were free."""
-        self._wide = Histogram(SEATS)
-        self._waits = {True: Histogram(SECONDS), False: Histogram(SECONDS)}
-        self._queue_lengths = Histogram(LENGTHS)
+    _queue_lengths: Histogram = field(default_factory=lambda: Histogram(LENGTHS))
 
     @property
     def occupied(self) -> int:

@@ -17,6 +17,7 @@ import asyncio
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .framework.cluster_events import ClusterEvent, Hint
@@ -32,47 +33,33 @@ Place = Literal["active", "backoff", "error-backoff", "unschedulable", "gated", 
 _ChangeRecord = tuple[ClusterEvent, Any, Any]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class QueuedPod:
     """A pod in the queue, with the results of its previous attempts."""
 
-    __slots__ = (
-        "added",
-        "attempts",
-        "errors",
-        "expires",
-        "failures",
-        "gate",
-        "info",
-        "pending_plugins",
-        "place",
-        "rejected",
-        "started",
-        "timestamp",
-        "token",
-        "unschedulable_plugins",
-    )
+    info: PodInfo
+    added: float
+    """When the pod was first seen."""
+    timestamp: float = field(init=False)
+    """When the pod was added to the current part of the queue."""
+    attempts: int = 0
+    failures: int = 0
+    """Number of attempts in which the pod was rejected."""
+    errors: int = 0
+    """Number of consecutive errors."""
+    expires: float = 0.0
+    place: Place = ""
+    gate: str = ""
+    """The PreEnqueue plug-in that keeps the pod out of the active queue."""
+    token: int = 0
+    rejected: float = 0.0
+    started: float = 0.0
+    """When the current attempt was started."""
+    unschedulable_plugins: set[str] = field(default_factory=set)
+    pending_plugins: set[str] = field(default_factory=set)
 
-    def __init__(self, info: PodInfo, now: float) -> None:
-        self.info = info
-        self.added = now
-        """When the pod was first seen."""
-        self.timestamp = now
-        """When the pod was added to the current part of the queue."""
-        self.attempts = 0
-        self.failures = 0
-        """Number of attempts in which the pod was rejected."""
-        self.errors = 0
-        """Number of consecutive errors."""
-        self.expires = 0.0
-        self.place: Place = ""
-        self.gate = ""
-        """The PreEnqueue plug-in that keeps the pod out of the active queue."""
-        self.token = 0
-        self.rejected = 0.0
-        self.started = 0.0
-        """When the current attempt was started."""
-        self.unschedulable_plugins: set[str] = set()
-        self.pending_plugins: set[str] = set()
+    def __post_init__(self) -> None:
+        self.timestamp = self.added
 
     def __repr__(self) -> str:
         return f"QueuedPod({self.info.key!r}, {self.place or 'removed'})"
