@@ -8,6 +8,8 @@ track visited nodes.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from dataclasses import field as annotation
 from typing import Any, NamedTuple
 
 from kubewright.cel.checking.types import ERROR, Type
@@ -15,77 +17,58 @@ from kubewright.cel.checking.types import ERROR, Type
 ACCUMULATOR = "@result"
 
 
+@dataclass(slots=True, eq=False)
 class Expr:
     """A node."""
 
-    __slots__ = ("pos", "type")
-
-    def __init__(self, pos: int) -> None:
-        self.pos = pos
-        self.type: Type = ERROR
+    pos: int
+    type: Type = annotation(default=ERROR, init=False)
 
 
+@dataclass(slots=True, eq=False)
 class Literal(Expr):
     """A constant; `declared` is its type."""
 
-    __slots__ = ("declared", "value")
-
-    def __init__(self, pos: int, value: Any, declared: Type) -> None:
-        super().__init__(pos)
-        self.value = value
-        self.declared = declared
+    value: Any
+    declared: Type
 
 
+@dataclass(slots=True, eq=False)
 class Ident(Expr):
     """A variable, or after checking the name of a type (`type_name`)."""
 
-    __slots__ = ("name", "type_name")
-
-    def __init__(self, pos: int, name: str) -> None:
-        super().__init__(pos)
-        self.name = name
-        self.type_name: Type | None = None
+    name: str
+    type_name: Type | None = annotation(default=None, init=False)
 
 
+@dataclass(slots=True, eq=False)
 class Select(Expr):
     """`operand.field`, or `has(operand.field)` if `test_only`."""
 
-    __slots__ = ("field", "operand", "qualified", "test_only")
-
-    def __init__(self, pos: int, operand: Expr, field: str, test_only: bool = False) -> None:
-        super().__init__(pos)
-        self.operand = operand
-        self.field = field
-        self.test_only = test_only
-        self.qualified: Ident | None = None
-        """Set by the checker if the whole chain names one variable or type."""
+    operand: Expr
+    field: str
+    test_only: bool = False
+    qualified: Ident | None = annotation(default=None, init=False)
+    """Set by the checker if the whole chain names one variable or type."""
 
 
+@dataclass(slots=True, eq=False)
 class Call(Expr):
     """A function, method or operator. Checking fills in the overloads that may apply."""
 
-    __slots__ = ("args", "function", "kind", "overloads", "target")
-
-    def __init__(
-        self, pos: int, function: str, target: Expr | None, args: list[Expr], kind: str = ""
-    ) -> None:
-        super().__init__(pos)
-        self.function = function
-        self.target = target
-        self.args = args
-        self.kind = kind
-        self.overloads: list[Any] = []
+    function: str
+    target: Expr | None
+    args: list[Expr]
+    kind: str = ""
+    overloads: list[Any] = annotation(default_factory=list, init=False)
 
 
+@dataclass(slots=True, eq=False)
 class ListExpr(Expr):
     """`[a, ?b]`; `optionals` are the indexes written with a question mark."""
 
-    __slots__ = ("elements", "optionals")
-
-    def __init__(self, pos: int, elements: list[Expr], optionals: frozenset[int] = frozenset()) -> None:
-        super().__init__(pos)
-        self.elements = elements
-        self.optionals = optionals
+    elements: list[Expr]
+    optionals: frozenset[int] = frozenset()
 
 
 class Entry(NamedTuple):
@@ -97,65 +80,34 @@ class Entry(NamedTuple):
     optional: bool
 
 
+@dataclass(slots=True, eq=False)
 class MapExpr(Expr):
     """`{key: value}`."""
 
-    __slots__ = ("entries",)
-
-    def __init__(self, pos: int, entries: list[Entry]) -> None:
-        super().__init__(pos)
-        self.entries = entries
+    entries: list[Entry]
 
 
+@dataclass(slots=True, eq=False)
 class StructExpr(Expr):
     """`Name{field: value}`."""
 
-    __slots__ = ("entries", "name")
-
-    def __init__(self, pos: int, name: str, entries: list[Entry]) -> None:
-        super().__init__(pos)
-        self.name = name
-        self.entries = entries
+    name: str
+    entries: list[Entry]
 
 
+@dataclass(slots=True, eq=False)
 class Comprehension(Expr):
     """A fold over a list or map; `kind` is the name of the macro."""
 
-    __slots__ = (
-        "accu_init",
-        "accu_var",
-        "condition",
-        "iter_range",
-        "iter_var",
-        "iter_var2",
-        "kind",
-        "result",
-        "step",
-    )
-
-    def __init__(
-        self,
-        pos: int,
-        kind: str,
-        iter_range: Expr,
-        iter_var: str,
-        iter_var2: str,
-        accu_var: str,
-        accu_init: Expr,
-        condition: Expr,
-        step: Expr,
-        result: Expr,
-    ) -> None:
-        super().__init__(pos)
-        self.kind = kind
-        self.iter_range = iter_range
-        self.iter_var = iter_var
-        self.iter_var2 = iter_var2
-        self.accu_var = accu_var
-        self.accu_init = accu_init
-        self.condition = condition
-        self.step = step
-        self.result = result
+    kind: str
+    iter_range: Expr
+    iter_var: str
+    iter_var2: str
+    accu_var: str
+    accu_init: Expr
+    condition: Expr
+    step: Expr
+    result: Expr
 
     @property
     def is_bind(self) -> bool:
