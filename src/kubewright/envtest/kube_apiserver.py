@@ -161,10 +161,6 @@ def _exit(message: str) -> NoReturn:
     sys.exit(1)
 
 
-if __name__ == "__main__":
-    main()
-
-
 DEFAULTS: dict[str, Any] = {
     "bind": "0.0.0.0",  # noqa: S104 - the default of kube-apiserver
     "port": 6443,
@@ -246,3 +242,7 @@ def _warn_of_flags(flags: Flags) -> list[str]:
     return (
         [f"ignored flags of kube-apiserver that have no effect here: {' '.join(ignored)}"] if ignored else []
     )
+
+
+if __name__ == "__main__":
+    main()
