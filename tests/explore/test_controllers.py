@@ -45,7 +45,7 @@ def run_with(each: Explored, action: str, text: str, *, value: str = "", seconds
     reference = run_once(each.factory, each.scenario)
     assert reference.ok, reference.findings
     point = next(event.point for event in reference.trace if event.point and event.text == text)
-    fault = Fault(action, point, value, seconds)
+    fault = Fault.create(action, point, value, seconds)
     return run_once(each.factory, each.scenario, faults=[fault], reference=reference)
 
 

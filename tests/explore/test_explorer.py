@@ -25,9 +25,11 @@ from kubewright.explore import (
     run_once,
     scenario,
 )
-from kubewright.explore.families import ALL, enumerate_faults
-from kubewright.explore.faults import ACTIONS, Fault, FaultError, parse_faults
-from kubewright.explore.replay import Replay, ReplayError, generated_test
+from kubewright.explore.explorer import Interrupt
+from kubewright.explore.families import all_families, enumerate_faults, program_families, spread_out
+from kubewright.explore.faults import Fault, FaultError, FaultTarget, parse_faults
+from kubewright.explore.replay import Replay, ReplayError
+from kubewright.explore.subjects import OperatorSubject, generated_test
 from kubewright.explore.testing import ViolationsFound
 
 from .test_runs import Pair, PairSpec, make_forgetful_operator, make_operator, one_pair
@@ -47,7 +49,7 @@ def test_a_correct_operator_has_no_violations(correct) -> None:
     assert correct.ok, [str(each.token) for each in correct.violations]
     assert not correct.nondeterministic
     assert correct.fault_coverage == 1.0
-    assert set(correct.points) == set(ALL) - {"upgrade"}
+    assert set(correct.points) == set(all_families()) - {"upgrade"}
     assert correct.runs == sum(correct.points.values()) > 100
 
 
@@ -200,7 +202,6 @@ def test_tokens_round_trip() -> None:
     assert RunToken.parse(str(token)) == token
     with pytest.raises(ReplayError, match="unknown fields"):
         RunToken.parse("a?colour=red")
-    assert "pause" in ACTIONS
 
 
 def test_replay_files(tmp_path) -> None:
@@ -213,7 +214,8 @@ def test_replay_files(tmp_path) -> None:
 
 def test_the_generated_test_is_valid_python() -> None:
     token = RunToken("resize", parse_faults("crash-after@w2"))
-    source = generated_test(token, operator="shop:operator", scenario_file="a.yaml", finding="final-state")
+    subject = OperatorSubject(name="shop:operator")
+    source = generated_test(subject, token, scenario_file="a.yaml", finding="final-state")
     compile(source, "test_generated.py", "exec")
     assert "def test_resize_final_state_after_crash_after() -> None:" in source
 
@@ -308,3 +310,74 @@ def test_controllers_of_workloads_are_explored() -> None:
     assert not result.nondeterministic
     with pytest.raises(ValueError, match="unknown controllers toaster"):
         WorkloadControllers("toaster")
+
+
+def test_a_fault_is_one_class() -> None:
+    """A new class can be parsed, is enumerated in its families, injected, explained and replayed."""
+
+    class WaitBefore(Fault):
+        action = "wait-before"
+        points = "w"
+        sentence = "{event} is sent {seconds:g} s later"
+        families = {
+            "delays": lambda trace, timing: (
+                WaitBefore(each.point, seconds=timing.lag_seconds) for each in trace.points("write")
+            )
+        }
+
+        async def before(self, target: FaultTarget) -> None:
+            await target.wait(self.seconds)
+
+    try:
+        assert "delays" in all_families()
+        assert "delays" in program_families()
+        assert str(Fault.parse("wait-before@w2+3s")) == "wait-before@w2+3s"
+        result = explore(make_operator, [one_pair], families=["delays"])
+        assert result.ok
+        assert result.runs_by_family["delays"] == result.points["delays"] > 2
+        reference = run_once(make_operator, one_pair)
+        run = run_once(make_operator, one_pair, faults=parse_faults("wait-before@w1+3s"), reference=reference)
+        assert run.ok
+        assert run.faults[0].explain(run.trace) == "`patch configmaps default/a-left` (w1) is sent 3 s later"
+    finally:
+        del Fault.registered["wait-before"]
+
+
+def test_families_share_a_budget() -> None:
+    result = explore(make_operator, [one_pair], budget=ExplorationBudget(runs=24))
+    assert result.is_exhausted
+    assert set(result.runs_by_family) == {name for name, count in result.points.items() if count}
+    assert max(result.runs_by_family.values()) - min(result.runs_by_family.values()) <= 1
+    left = {name: len(faults) for name, faults in result.unexplored.items()}
+    assert left == {name: result.points[name] - result.runs_by_family[name] for name in left}
+    assert all(each.startswith("one_pair?faults=") for each in result.unexplored["stale"])
+
+
+def test_a_selection_of_any_size_is_spread() -> None:
+    assert list(spread_out(range(9)))[:4] == [0, 8, 4, 2]
+    assert sorted(spread_out(range(13))) == list(range(13))
+    assert list(spread_out([])) == []
+
+
+def test_an_interrupted_exploration_has_a_result() -> None:
+    interrupt = Interrupt()
+    result = explore(
+        make_operator,
+        [one_pair],
+        on_progress=lambda progress: interrupt() if progress.done == 3 else None,
+        interrupt=interrupt,
+    )
+    assert result.is_exhausted
+    assert 3 <= result.runs < 20
+    assert sum(map(len, result.unexplored.values())) + result.runs == sum(result.points.values())
+    assert result.notes == ["the exploration was interrupted"]
+
+
+def test_a_replay_names_what_has_changed() -> None:
+    token = "one_pair?faults=crash-after@w2&seed=0#create secrets default/a"
+    with pytest.raises(
+        ReplayError, match="'create secrets default/a', the point of crash-after@w2, was not "
+    ):
+        check_replay(make_operator, [one_pair], token)
+    # The operator applies what it created when the token was written.
+    check_replay(make_operator, [one_pair], "one_pair?faults=crash-after@w9#create configmaps default/a-left")

@@ -25,18 +25,24 @@ import pytest
 from click.testing import CliRunner
 
 from kubewright.cli.operators.explore import explore_command as command
-from kubewright.explore import Scenario, Steps, no_duplicate_children, scenario
-from kubewright.explore.faults import Fault
+from kubewright.explore import (
+    Exploration,
+    ExplorationBudget,
+    RunToken,
+    Scenario,
+    Steps,
+    no_duplicate_children,
+    scenario,
+)
+from kubewright.explore.families import enumerate_faults, program_families
+from kubewright.explore.faults import REAL, Fault
 from kubewright.explore.foreign.activity import usage_of
 from kubewright.explore.foreign.exploration import explore_command
-from kubewright.explore.foreign.families import FAMILIES, enumerate_faults
 from kubewright.explore.foreign.foreign_run import ForeignOptions, run_command
-from kubewright.explore.foreign.points import PointKey, PointNames
 from kubewright.explore.foreign.process import CommandError
-from kubewright.explore.foreign.replay import CommandToken, check_command
+from kubewright.explore.foreign.replay import check_command
 from kubewright.explore.replay import ReplayError
-from kubewright.explore.reports.model import ExplorationReport
-from kubewright.explore.trace import Trace
+from kubewright.explore.trace import Trace, TraceEvent
 
 PROGRAMS = Path(__file__).parent / "programs"
 ALL_PROGRAMS = bool(os.environ.get("KUBEWRIGHT_EXPLORE_PROGRAMS"))
@@ -132,18 +138,19 @@ def plain(bug: str = "", settle: float = SETTLE_SECONDS[-1]) -> ForeignOptions:
     )
 
 
-def found_in(report: ExplorationReport) -> list[str]:
-    return [f"{','.join(each.faults)} {each.rule}: {each.problems[0]}" for each in report.violations]
+def found_in(result: Exploration) -> list[str]:
+    return [f"{','.join(map(str, each.faults))} {each.name}: {each.message}" for each in result.violations]
 
 
 async def test_program_without_bugs() -> None:
     """The first fault of each family finds nothing."""
-    missing = list(FAMILIES)
+    missing = list(program_families())
     for _ in range(3):
         # A fault whose point was not reached is tried again, which takes the place of another one.
-        report = await explore_command(plain(), [resize], families=missing, runs=2 + len(missing), jobs=3)
+        budget = ExplorationBudget(runs=2 + len(missing))
+        report = await explore_command(plain(), [resize], families=missing, budget=budget, jobs=3)
         assert found_in(report) == []
-        missing = [each.name for each in report.families if not each.runs]
+        missing = [each for each in report.points if not report.runs_by_family.get(each)]
         if not missing:
             return
     raise AssertionError(f"not explored: {missing}, {report.notes}")
@@ -185,7 +192,7 @@ async def test_bugs_of_a_program_are_found() -> None:
             options = plain(bug, settle)
             run = await run_command(options, found, faults=[Fault.parse(fault)], reference=reference)
             findings = [str(each) for each in run.findings]
-            if run.is_complete and [each[: len(expected)] for each in findings] == [expected]:
+            if not run.missed and [each[: len(expected)] for each in findings] == [expected]:
                 return
         raise AssertionError(f"{bug}: {findings}, not {expected}")
 
@@ -197,12 +204,13 @@ async def test_kopf_operator() -> None:
     options = ForeignOptions(command=command_of("kopf_shop.py", "generated"), quiet_seconds=0.5)
     reference = await run_command(options, create_shop)
     assert not reference.findings
-    faults = enumerate_faults(reference, ["crash", "stale", "watch"])
+    faults = enumerate_faults(reference, ["crash", "stale", "watch"], REAL)
     assert list(map(str, faults["crash"])) == ["crash-before@w1", "crash-after@w1", "crash-after@w2"]
-    assert list(map(str, faults["watch"])) == ["reset@d1", "expired@d1", "reset@d2", "expired@d2"]
-    run = await run_command(options, create_shop, faults=[Fault("crash-after", "w1")], reference=reference)
-    assert run.is_complete
-    assert [str(key) for key in run.keys] == ["create configmaps default/a-*"]
+    assert sorted(map(str, faults["watch"])) == ["expired@d1", "expired@d2", "reset@d1", "reset@d2"]
+    fault = Fault.parse("crash-after@w1")
+    run = await run_command(options, create_shop, faults=[fault], reference=reference)
+    assert not run.missed
+    assert [each.name for each in run.faults] == ["create configmaps default/a-*"]
     (finding,) = run.findings
     assert finding.name == "no_duplicate_children"
 
@@ -258,43 +266,44 @@ async def test_planted_bugs_of_frameworks(planted: Planted) -> None:
 
 
 def test_points_are_found_again_in_another_order() -> None:
-    first, trace = PointNames(), Trace()
-    first.add_generated("a-x7k2p", "a-")
-    texts = (
+    def names_of(generated: str, texts: list[str]) -> dict[str, str]:
+        trace = Trace()
+        trace.add_generated(generated, "a-")
+        for number, text in enumerate(texts):
+            trace.append(TraceEvent(number, 0.0, 0, 0, "", "write", text))
+        return {each.name: each.point for each in trace}
+
+    texts = [
         "create configmaps default/a-*",
         "update configmaps default/a-x7k2p",
         "update configmaps default/b",
-    )
-    for text in texts:
-        key = first.key("write", text)
-        first.name("write", key, trace)
-    assert {str(key): name for key, name in first.names.items()} == {
+    ]
+    assert names_of("a-x7k2p", texts) == {
         "create configmaps default/a-*": "w1",
         "update configmaps default/a-*": "w2",
         "update configmaps default/b": "w3",
     }
-    second, trace = PointNames(first.names), Trace()
-    second.start(trace)
-    second.add_generated("a-9qd4z", "a-")
-    names = [
-        second.name("write", second.key("write", text), trace)
-        for text in ("update configmaps default/b", "update configmaps default/a-9qd4z")
+    texts = [
+        "update configmaps default/b",
+        "update configmaps default/a-9qd4z",
+        "update configmaps default/b",
     ]
-    assert names == ["w3", "w2"]
-    again = second.key("write", "update configmaps default/b")
-    assert (str(again), second.name("write", again, trace)) == ("update configmaps default/b (2)", "w4")
-    assert PointKey.parse("w", str(again)) == again
+    assert names_of("a-9qd4z", texts) == {
+        "update configmaps default/b": "w1",
+        "update configmaps default/a-*": "w2",
+        "update configmaps default/b (2)": "w3",
+    }
 
 
 def test_replay_tokens_have_the_point() -> None:
     text = "resize?faults=crash-after@w3&seed=0&skip=1#update configmaps default/a (2)"
-    token = CommandToken.parse(text)
-    assert token.keys == (PointKey("w", "update configmaps default/a", 2),)
-    assert token.run.faults == (Fault("crash-after", "w3"),)
+    token = RunToken.parse(text)
+    assert [each.name for each in token.faults] == ["update configmaps default/a (2)"]
+    assert token.faults == (Fault.parse("crash-after@w3"),)
     assert str(token) == text
-    assert CommandToken.parse("resize?faults=crash-after@w3").keys == ()
+    assert RunToken.parse("resize?faults=crash-after@w3").faults[0].name == ""
     with pytest.raises(ReplayError, match="it has not one point for each fault"):
-        CommandToken.parse("resize?faults=crash-after@w3#a;b")
+        RunToken.parse("resize?faults=crash-after@w3#a;b")
 
 
 def test_replay_finds_the_point_by_its_request() -> None:
@@ -359,7 +368,7 @@ def test_interrupt_ends_the_program(tmp_path: Path) -> None:
     thread.start()
     result = CliRunner().invoke(command, arguments)
     thread.join()
-    assert result.exit_code == 130, result.output
+    assert result.exit_code == 3, result.output
     assert "the exploration was interrupted" in result.output
     assert "no violations in 2 runs" in result.output
     wait_for_process(f"sleep\0{marker}", exists=False)
@@ -405,7 +414,7 @@ def test_command_line(tmp_path: Path) -> None:
     assert "Error: cannot run /no/such/program: No such file or directory\n" in result.output
     arguments[1] = command_of("plain.py", "status-first")
     arguments += ["--quiet-seconds", "0.5", "--tolerate", "Shop:metadata.labels"]
-    arguments += ["--family", "crash", "--budget-runs", "4"]
+    arguments += ["--family", "crash", "--budget-runs", "5"]
     for settle in SETTLE_SECONDS:
         folder = tmp_path / f"{settle:g}"
         saved, page, data = folder / "saved", folder / "report.html", folder / "report.json"
@@ -418,9 +427,9 @@ def test_command_line(tmp_path: Path) -> None:
     assert "problem:  ConfigMap default/a does not exist" in result.output
     assert "WROTE operator-1#1 is killed" in result.output
     flags = f"--tolerate Shop:metadata.labels --quiet-seconds 0.5 --settle-seconds {settle:g}"
-    assert f"{flags} --replay 'create?faults=crash-after@w1&seed=0" in result.output
+    assert f"{flags} --scenario {file} --replay 'create?faults=crash-after@w1&seed=0" in result.output
     assert "#patch shops.shops.example.com default/a'" in result.output
-    assert "tolerances=('Shop:metadata.labels',))" in result.output
+    assert "tolerances=('Shop:metadata.labels',), " in result.output
     (violation, *_) = json.loads(data.read_text())["violations"]
     assert violation["faults"] == ["crash-after@w1"]
     assert "ConfigMap default/a does not exist" in page.read_text()

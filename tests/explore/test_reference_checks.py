@@ -139,7 +139,8 @@ def test_sys_exit_ends_the_simulated_process_only() -> None:
 def test_a_replay_whose_point_is_not_reached() -> None:
     check_replay(factory(write), [create], "create?faults=crash-after@w1&seed=0")
     with pytest.raises(
-        ReplayError, match=r"point w9 of the fault crash-after@w9 was not reached.*explore again"
+        ReplayError,
+        match=r"the point of crash-after@w9 was not reached: the reference run has w1 to w2.*explore again",
     ):
         check_replay(factory(write), [create], "create?faults=crash-after@w9&seed=0")
 

@@ -102,7 +102,7 @@ def test_text(missed_delete: ViolationReport) -> None:
     assert "2.000s #1   WROTE patch parts.planted.example.com external/a  (revision" in text
     assert "owners after\n└── + Part.planted.example.com external/a\n" in text
     assert "replay: kubewright explore ...\n" in text
-    assert "1 violation found in 3 runs (2.0 s, 90 per minute); the budget was used up" in text
+    assert "1 violation found in 3 runs (2.0 s, 90 per minute); not every fault was explored" in text
     assert json.loads(report.to_json())["violations"][0]["faults"] == ["crash-after@w1"]
 
 

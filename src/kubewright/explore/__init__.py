@@ -31,18 +31,19 @@ Runs:
 - `reconcile_order`: starts of reconciles, which faults and seeds reorder
 - `external`: `ExternalFake`, a system outside of the cluster with the same fault points
 - `trace`: `Trace`, the numbered events of a run
-- `faults`: `Fault`, what happens at which point
+- `faults`: `Fault`, what happens at which point, one class per fault; `process_target`: what a fault can do
+  with a simulated process
 - `final_state`: normalised final states and their differences
 
 Explorations:
 
 - `explorer`: `explore`, all runs of some scenarios; `exploration`: its result, and the violations
 - `exploration_session`: the process that explores a scenario; `warm_up`: what is built before it is forked
-- `families`: the faults that a reference run offers, without equivalent ones
+- `families`: the faults that a reference run offers, by what goes wrong
 - `session`: a prepared cluster, from which runs are forked at the point of their fault; `forks`: forked
   processes and what they send
 - `minimise`: the fewest steps with which a fault still violates the same
-- `replay`: tokens and files that repeat a run
+- `replay`: tokens and files that repeat a run; `subjects`: what was explored, as commands and tests name it
 - `testing`: `explored` and `check_replay`, for tests
 - `line_coverage`: the lines of the operator that runs reached
 - `spec_exploration`: `explore_specs` changes every field of a spec; `spec_fields`, `spec_trials` and

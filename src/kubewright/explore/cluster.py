@@ -37,7 +37,7 @@ from .local_webhooks import URL, LocalWebhooks
 from .loop import VirtualLoop
 from .processes import LEASE_NAMESPACE, OperatorProcess
 from .state import RequestRecord, StateRecorder, describe_change, is_ignored
-from .trace import POINT_KINDS, Trace, TraceEvent
+from .trace import Trace, TraceEvent
 from .transport import ScenarioTransport
 
 if TYPE_CHECKING:
@@ -91,8 +91,10 @@ class SimulatedCluster:
         self.requests: list[RequestRecord] = []
         self.recorder: StateRecorder
         self.plan: Mapping[str, Fault] = {}
-        self.on_point: Callable[[str], None] | None = None
+        self.on_point: Callable[[TraceEvent], None] | None = None
         """Called at each point before its fault is looked up."""
+        self.changed_resources: dict[str, int] = {}
+        """Revision of the last change of each resource since the start of the scenario."""
         self.on_change: Callable[[], None] | None = None
         """Called after each change of the store that is part of the state."""
         self.on_limit: Callable[[Exception], None] = _raise
@@ -107,7 +109,8 @@ class SimulatedCluster:
         """Revision of the last change that was dispatched."""
         self.changed_at = 0.0
         """Virtual time of the last change of the state."""
-        self.injected_errors = 0
+        self.injected: list[Fault] = []
+        """Faults whose point was reached."""
         self.state_at_fault: ClusterState | None = None
         """The state before the first fault."""
         self.max_requests = 0
@@ -145,7 +148,7 @@ class SimulatedCluster:
         await plane.start()
         if plane.workloads is not None and plane.workloads.registration is not None:
             await plane.workloads.start_nodes()
-        self.client = Client.from_transport(ScenarioTransport(self))
+        self.client = Client.from_transport(ScenarioTransport(plane.server, self))
         plane.server.dispatcher.listeners.append(self)
         self.recorder = StateRecorder(requests=self.requests, declared=_declared_rules(operator))
         await self.recorder.read(storage, plane.server.prefix)
@@ -191,12 +194,7 @@ class SimulatedCluster:
         process = OperatorProcess(self, operator, replica=replica, start=start)
         self.processes.append(process)
         self.all_processes.append(process)
-        event = self.record("start", process.name, f"start {operator.name}")
-        fault = self.fault_at(event.point)
-        if fault is not None and fault.action == "skew":
-            self.record("fault", process.name, str(fault))
-            process.skew = float(fault.value)
-        process.run()
+        process.run(self.record("start", process.name, f"start {operator.name}"))
         return process
 
     def crash(
@@ -314,18 +312,22 @@ class SimulatedCluster:
         )
         if kind == "fault" and self.state_at_fault is None:
             self.state_at_fault = self.recorder.snapshot(time=loop.now)
-        if kind in POINT_KINDS:
-            event.point = trace.next_point(kind)
-        trace.events.append(event)
+        trace.append(event)
         return event
 
-    def fault_at(self, point: str) -> Fault | None:
-        """Return the fault that is planned for a point."""
-        if not point:
+    def fault_at(self, event: TraceEvent) -> Fault | None:
+        """Return the fault that is planned for a point, and record it."""
+        if not event.point:
             return None
         if self.on_point is not None:
-            self.on_point(point)
-        return self.plan.get(point)
+            self.on_point(event)
+        if not self.plan:
+            return None
+        fault = self.plan.get(event.point) or self.plan.get(event.place)
+        if fault is not None:
+            self.injected.append(fault)
+            self.record("fault", event.process, str(fault))
+        return fault
 
     def latency(self) -> float:
         """Return the latency of a request or delivery; 0 with seed 0."""
@@ -345,6 +347,11 @@ class SimulatedCluster:
                 )
         if self.max_requests and self._request_count == self.max_requests:
             self.on_limit(RunLimit(f"the operator sent more than {self.max_requests} requests"))
+
+    @property
+    def step(self) -> int:
+        """Number of task switches so far."""
+        return self.loop.step
 
     @property
     def request_count(self) -> int:
@@ -373,7 +380,9 @@ class SimulatedCluster:
         if not self._recording or is_ignored(change.key):
             return
         self.changed_at = self.loop.now
-        self.record("change", "", describe_change(change), revision=change.revision)
+        recorded = self.record("change", "", describe_change(change), revision=change.revision)
+        recorded.resource = str(cache.resource)
+        self.changed_resources[recorded.resource] = change.revision
         if self.on_change is not None:
             self.on_change()
 

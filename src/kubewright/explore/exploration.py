@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ ViolationKey = tuple[str, str]
 class ExplorationBudget:
     """Limits of an exploration; 0 means without a limit.
 
-    With fewer runs than faults, the runs are spread evenly over the faults of each family.
+    With fewer runs than faults, families take turns, and the faults of each are spread over the scenario.
     """
 
     runs: int = 0
@@ -37,7 +38,7 @@ class Violation:
     """Name of the invariant or check."""
     message: str
     scenario: str
-    family: str
+    family: str = ""
     """Empty if the reference run violates it."""
     run: Run
     reference: Run
@@ -47,6 +48,8 @@ class Violation:
     """Number of the run in the enumeration; the first run with the violation is reported."""
     others: list[str] = field(default_factory=list)
     """Tokens of some other runs that violated the same."""
+    tolerances: Sequence[str] = ()
+    """Fields that were not compared, in addition to those of the scenario."""
 
     @property
     def faults(self) -> tuple[Fault, ...]:
@@ -73,6 +76,11 @@ class Violation:
         if len(self.others) < MAX_OTHERS:
             self.others.append(str(token_of(other)))
 
+    def minimise(self, run: Run, reference: Run) -> None:
+        """Replace the run by a smaller one."""
+        self.run, self.reference = run, reference
+        self.message = next(each.message for each in run.findings if each.name == self.name)
+
 
 @dataclass(slots=True, kw_only=True)
 class Exploration:
@@ -91,10 +99,16 @@ class Exploration:
     """Reference runs with one replica, by scenario."""
     nondeterministic: list[str] = field(default_factory=list)
     """Scenarios whose reference run had another trace when it was repeated."""
+    notes: list[str] = field(default_factory=list)
+    """What else was learned, one line each."""
     coverage: list[FileCoverage] = field(default_factory=list)
     """Reached lines of the operator, if requested."""
+    unexplored: dict[str, list[str]] = field(default_factory=dict)
+    """Faults that the budget left out, by family, as tokens."""
     is_exhausted: bool = False
-    """Whether the budget ended the exploration early."""
+    """Whether the budget, or the user, ended the exploration early."""
+    _found: dict[tuple[str, ViolationKey], Violation] = field(default_factory=dict)
+    """Violations by scenario and key."""
 
     @property
     def ok(self) -> bool:
@@ -112,6 +126,52 @@ class Exploration:
         """Runs per minute of real time."""
         return 60.0 * self.runs / self.seconds if self.seconds else 0.0
 
+    def add_points(self, counts: dict[str, int]) -> None:
+        """Add the number of faults of families."""
+        for name, count in counts.items():
+            self.points[name] = self.points.get(name, 0) + count
+
+    def known(self, scenario: str) -> frozenset[ViolationKey]:
+        """Return the keys of the violations that a scenario has already."""
+        return frozenset(key for name, key in self._found if name == scenario)
+
+    def violation(self, scenario: str, key: ViolationKey) -> Violation | None:
+        """Return the violation with a key."""
+        return self._found.get((scenario, key))
+
+    def add_finding(
+        self,
+        finding: Finding,
+        run: Run,
+        reference: Run,
+        *,
+        family: str = "",
+        order: int = 0,
+        tolerances: Sequence[str] = (),
+    ) -> None:
+        """Add what a run has violated, to an equal violation of another run if there is one."""
+        key = key_of(finding, run)
+        known = self._found.get((run.scenario, key))
+        if known is not None:
+            known.add(finding, family, order, run)
+            return
+        self._found[run.scenario, key] = violation = Violation(
+            name=finding.name,
+            message=finding.message,
+            scenario=run.scenario,
+            family=family,
+            run=run,
+            reference=reference,
+            order=order,
+            tolerances=tolerances,
+        )
+        self.violations.append(violation)
+
+    def finish(self, seconds: float) -> None:
+        """Sort the violations by the order of their runs."""
+        self.violations.sort(key=lambda each: each.order)
+        self.seconds = seconds
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -125,12 +185,16 @@ class Progress:
 
 def token_of(run: Run) -> RunToken:
     """Return the token that replays a run."""
-    return RunToken(run.scenario, run.faults, run.seed, run.replicas, run.skipped_steps)
+    faults = tuple(each.named_in(run.trace) for each in run.faults)
+    return RunToken(run.scenario, faults, run.seed, run.replicas, run.skipped_steps)
 
 
-def key_of(finding: Finding) -> ViolationKey:
-    """Return the key by which findings are grouped to violations: numbers in messages do not matter."""
-    return finding.name, re.sub(r"\d+", "#", finding.message)
+def key_of(finding: Finding, run: Run) -> ViolationKey:
+    """Return the key by which findings are grouped to violations.
+
+    Numbers, and names that the server has generated, do not matter.
+    """
+    return finding.name, re.sub(r"\d+", "#", run.trace.general_text(finding.message))
 
 
 __all__ = ["Exploration", "ExplorationBudget", "Progress", "Violation", "ViolationKey", "key_of", "token_of"]

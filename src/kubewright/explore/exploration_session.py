@@ -6,12 +6,12 @@ process of the user:
 | kind | value |
 |---|---|
 | `reference` | the reference run |
-| `points` | number of faults by family |
+| `plans` | the faults, or pairs of them, by family |
 | `planned` | number of runs that will follow |
 | `run` | family, number of the run in the enumeration, and the run |
 | `minimised` | key of a violation, its smallest run, and the reference run of that |
 | `lines` | executed lines of the operator by file |
-| `nondeterministic`, `exhausted` | `None`: the repeated reference run differs; the budget was too small |
+| `nondeterministic` | `None`: the repeated reference run differs |
 
 A session with pairs combines the faults that violate nothing alone: every fault with every later one of
 another family. The second point is counted in the run itself: after a crash at `w3`, `w4` is the first
@@ -24,16 +24,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
 from time import monotonic as real_monotonic  # the function; the module attribute is replaced in runs
 from typing import TYPE_CHECKING
 
 from .exploration import ExplorationBudget, ViolationKey, key_of
 from .factories import OperatorPool
-from .families import enumerate_faults
+from .families import enumerate_faults, in_fair_order
 from .faults import Fault, Plan
 from .forks import Emit, fork_emitter, receive
 from .line_coverage import LineTracer, operator_files
-from .minimise import minimise
+from .minimise import Minimisation, minimise
 from .run import Run, SimulatedRun
 from .session import Session
 
@@ -46,6 +48,8 @@ MAX_MINIMISED = 10
 """Number of violations per session that are minimised."""
 MAX_PAIRS = 1000
 """Number of pairs of faults per session, without a budget."""
+ROUND_RUNS = 32
+"""Number of runs of the first round of a budget of seconds."""
 PAIRS = "pairs"
 """Name under which pairs are counted, as a family."""
 PREPARED_OPERATORS = 4
@@ -98,9 +102,21 @@ def explore_session(options: SessionOptions, emit: Emit) -> None:
     runs = _Runs(session, reference, expected, options.budget, emit)
     runs.explore(plans, most=MAX_PAIRS if options.with_pairs else 0)
     for key, found in runs.first_of_each_violation(options.known).items():
-        smallest = minimise(session, expected, found, key[0])
+        smallest = _run_all(session, minimise(found, expected, key[0]))
         if smallest[0] is not found:
             emit("minimised", (key, *smallest))
+
+
+def _run_all(session: Session, minimisation: Minimisation) -> tuple[Run, Run]:
+    """Execute the runs of a minimisation, and return its result."""
+    result: Run | None = None
+    while True:
+        try:
+            wanted = minimisation.send(result)
+        except StopIteration as end:
+            smallest: tuple[Run, Run] = end.value
+            return smallest
+        result = session.execute(wanted.faults, skip=wanted.skip, reference=wanted.reference)
 
 
 def pairs_of(faults: Mapping[str, Sequence[Fault]], trace: Trace) -> list[Plan]:
@@ -116,18 +132,6 @@ def pairs_of(faults: Mapping[str, Sequence[Fault]], trace: Trace) -> list[Plan]:
         for later, other, second in ordered[index + 1 :]
         if later > number and other != family
     ]
-
-
-def spread(plans: Mapping[str, Sequence[Plan]], runs: int) -> dict[str, list[Plan]]:
-    """Select as many plans as there are runs, evenly over each family; 0 selects all."""
-    total = sum(map(len, plans.values()))
-    if not runs or runs >= total:
-        return {family: list(found) for family, found in plans.items()}
-    selected = {}
-    for family, found in plans.items():
-        count = max(round(len(found) * runs / total), 1) if found else 0
-        selected[family] = [found[index * len(found) // count] for index in range(count)]
-    return selected
 
 
 def _prepare(options: SessionOptions) -> Session:
@@ -164,26 +168,37 @@ class _Runs:
         self._budget = budget
         self._emit = emit
         self._found: dict[ViolationKey, tuple[int, Run]] = {}
+        self._order: dict[Plan, int] = {}
+        """Numbers of the plans in the enumeration."""
+        self._started = real_monotonic()
 
     def explore(self, plans: Mapping[str, Sequence[Plan]], *, most: int = 0) -> None:
         """Execute a run per plan, or as many as the budget allows, and emit them.
 
-        `most` is the number of runs without a budget; 0 means without a limit.
+        `most` is the number of runs without a budget; 0 means without a limit. A budget of seconds is used in
+        rounds, each with more runs than the one before: a round visits the points in the order of the run, so
+        that one round would explore only the first points.
         """
-        planned = spread(plans, self._budget.runs or most)
-        total = sum(map(len, planned.values()))
-        self._emit("points", {name: len(each) for name, each in plans.items()})
-        self._emit("planned", total)
-        if total < sum(map(len, plans.values())):
-            self._emit("exhausted", None)
-        if not total:
-            return
-        pid, pipe = fork_emitter(lambda emit: self._execute(planned, emit))
-        for kind, value in receive(pipe):
-            self._emit(kind, value)
-            if kind == "run":
-                self._add(*value)
-        os.waitpid(pid, 0)
+        budget = self._budget
+        self._order = {each: index for index, each in enumerate(chain.from_iterable(plans.values()))}
+        planned = in_fair_order(plans)[: budget.runs or most or None]
+        self._emit(
+            "plans", {name: [",".join(map(str, each)) for each in found] for name, found in plans.items()}
+        )
+        self._emit("planned", len(planned))
+        size = ROUND_RUNS if budget.seconds else len(planned)
+        while planned and not self._is_exhausted():
+            chosen, planned = planned[:size], planned[size:]
+            size *= 2
+            pid, pipe = fork_emitter(partial(self._execute, chosen))
+            for kind, value in receive(pipe):
+                self._emit(kind, value)
+                if kind == "run":
+                    self._add(*value)
+            os.waitpid(pid, 0)
+
+    def _is_exhausted(self) -> bool:
+        return bool(self._budget.seconds) and real_monotonic() - self._started > self._budget.seconds
 
     def first_of_each_violation(self, known: frozenset[ViolationKey]) -> dict[ViolationKey, Run]:
         """Return the first run of each violation, without those that are known."""
@@ -192,32 +207,24 @@ class _Runs:
 
     def _add(self, family: str, order: int, run: Run) -> None:
         for each in run.findings:
-            key = key_of(each)
+            key = key_of(each, run)
             if each.name != "process" and (key not in self._found or self._found[key][0] > order):
                 self._found[key] = (order, run)
 
-    def _execute(self, planned: Mapping[str, Sequence[Plan]], emit: Emit) -> None:
-        families = {each: family for family, found in planned.items() for each in found}
-        order = {each: index for index, each in enumerate(families)}
+    def _execute(self, planned: Sequence[tuple[str, Plan]], emit: Emit) -> None:
+        families = {each: family for family, each in planned}
         by_point: dict[str, list[Plan]] = {}
         for each in families:
             by_point.setdefault(each[0].point, []).append(each)
 
         def report(run: Run) -> None:
-            emit("run", (families[run.faults], order[run.faults], run))
+            emit("run", (families[run.faults], self._order[run.faults], run))
             if run.lines:
                 emit("lines", run.lines)
 
-        started, seconds = real_monotonic(), self._budget.seconds
-
-        def is_exhausted() -> bool:
-            return bool(seconds) and real_monotonic() - started > seconds
-
-        digest = self._session.explore(self._expected, by_point, report, is_exhausted=is_exhausted)
-        if is_exhausted():
-            emit("exhausted", None)
+        digest = self._session.explore(self._expected, by_point, report, is_exhausted=self._is_exhausted)
         if digest != self._reference.trace.digest(switches=False) and self._expected is self._reference:
             emit("nondeterministic", None)
 
 
-__all__ = ["PAIRS", "SessionOptions", "explore_session", "pairs_of", "spread"]
+__all__ = ["PAIRS", "SessionOptions", "explore_session", "pairs_of"]

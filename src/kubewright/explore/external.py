@@ -21,9 +21,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kubewright.controller.controller import current_reconcile
 
 from .loop import PROCESS
+from .process_target import ProcessTarget
 
 if TYPE_CHECKING:
     from .cluster import SimulatedCluster
+    from .faults import ErrorResponse
+    from .trace import TraceEvent
 
 T = TypeVar("T")
 
@@ -112,48 +115,34 @@ class ExternalFake:
         if reconcile is not None:
             event.reconcile = f"{reconcile.controller} {reconcile.request} {reconcile.id}"
         cluster.count_request("external")
-        fault = cluster.fault_at(event.point)
+        fault = cluster.fault_at(event)
+        target = _CallTarget(self, process, event)
         if fault is not None:
-            await self._inject(fault, process)
+            await fault.before(target)
         result = apply(self._data())
         event.status, event.ended = 200, cluster.loop.step
         cluster.changed_at = cluster.loop.now if operation not in ("get", "list") else cluster.changed_at
         if fault is not None:
-            await self._inject_after(fault, process)
+            await fault.after(target)
         await asyncio.sleep(self.latency)
         return result
 
-    async def _inject(self, fault: Any, process: Any) -> None:
-        from .transport import never
 
-        cluster = process.cluster
-        cluster.record("fault", process.name, str(fault))
-        if fault.action == "crash-before":
-            cluster.crash(process)
-            await never()
-        elif fault.action == "error":
-            cluster.injected_errors += 1
-            raise self.error(f"{self.name}: injected by exploration")
-        elif fault.action == "lost-request":
-            cluster.injected_errors += 1
-            await asyncio.sleep(CALL_TIMEOUT)
-            raise self.error(f"{self.name}: timed out")
-        elif fault.action == "slow-request":
-            await asyncio.sleep(fault.seconds)
+class _CallTarget(ProcessTarget):
+    """A call of an external system."""
 
-    async def _inject_after(self, fault: Any, process: Any) -> None:
-        from .transport import never
+    def __init__(self, system: ExternalFake, process: Any, event: TraceEvent) -> None:
+        super().__init__(process, event)
+        self._system = system
 
-        cluster = process.cluster
-        if fault.action == "crash-after":
-            cluster.crash(process)
-            await never()
-        elif fault.action == "lost-response":
-            cluster.injected_errors += 1
-            await asyncio.sleep(CALL_TIMEOUT)
-            raise self.error(f"{self.name}: timed out")
-        elif fault.action == "slow-response":
-            await asyncio.sleep(fault.seconds)
+    async def respond(self, error: ErrorResponse) -> None:
+        """Fail the call."""
+        raise self._system.error(f"{self._system.name}: injected by exploration")
+
+    async def time_out(self) -> None:
+        """Fail the call after a timeout."""
+        await asyncio.sleep(CALL_TIMEOUT)
+        raise self._system.error(f"{self._system.name}: timed out")
 
 
 __all__ = ["ExternalFake", "ExternalSystems", "deactivate"]

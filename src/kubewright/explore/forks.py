@@ -6,6 +6,7 @@ one leaves in module globals, or a crash of the interpreter, does not affect ano
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import random
@@ -25,12 +26,19 @@ class RunCrashed(Exception):
     """A forked process ended without a result."""
 
 
-def fork(function: Callable[[int], object]) -> tuple[int, int]:
-    """Fork a process that calls a function with a pipe to write to; return its id and the pipe to read."""
+def fork(function: Callable[[int], object], *, new_group: bool = False) -> tuple[int, int]:
+    """Fork a process that calls a function with a pipe to write to; return its id and the pipe to read.
+
+    With `new_group`, the process and what it forks are a process group, which can be killed together.
+    """
     reading, writing = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
     pid = fork_here()
+    if new_group:
+        # In both processes, so that it has happened before either continues.
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, 0)
     if pid:
         os.close(writing)
         return pid, reading
@@ -96,7 +104,7 @@ def run_forked(function: Callable[[], Any]) -> Any:
     return values[0]
 
 
-def fork_emitter(function: Callable[[Emit], None]) -> tuple[int, int]:
+def fork_emitter(function: Callable[[Emit], None], *, new_group: bool = False) -> tuple[int, int]:
     """Fork a process that emits values; return its id and the pipe from which `receive` reads them.
 
     An exception is emitted as `error`.
@@ -113,7 +121,7 @@ def fork_emitter(function: Callable[[Emit], None]) -> tuple[int, int]:
                 raise
             emit("error", f"{type(error).__name__}: {error}")
 
-    return fork(run)
+    return fork(run, new_group=new_group)
 
 
 __all__ = [

@@ -17,6 +17,7 @@ from kubewright.manager import Operator
 from kubewright.manager.operators.operator_runtime import prepare
 
 from .loop import PROCESS, ProcessState
+from .process_target import ProcessTarget
 from .reconcile_order import control_order
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from .cluster import SimulatedCluster
     from .programs import ExploredProgram
+    from .trace import TraceEvent
 
 LEASE_NAMESPACE = "kube-system"
 LEASE_DURATION = 60.0
@@ -70,18 +72,21 @@ class OperatorProcess(ProcessState):
         self.stop = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
-    def run(self) -> None:
-        """Start the operator in a task of this process."""
+    def run(self, started: TraceEvent) -> None:
+        """Start the operator in a task of this process, with the fault that is planned for its start."""
         context = contextvars.Context()
         context.run(PROCESS.set, self)
         loop = self.cluster.loop
-        self.task = loop.create_task(self._run(), name=self.name, context=context)
+        self.task = loop.create_task(self._run(started), name=self.name, context=context)
         self.task.add_done_callback(self._ended, context=contextvars.Context())
 
-    async def _run(self) -> None:
+    async def _run(self, started: TraceEvent) -> None:
         from .transport import OperatorTransport
 
         cluster, operator = self.cluster, self.operator
+        fault = cluster.fault_at(started)
+        if fault is not None:
+            await fault.before(ProcessTarget(self, started))
         client = Client.from_transport(OperatorTransport(self), user_agent="operator")
         if not isinstance(operator, Operator):
             await operator.run(client, self.stop)

@@ -9,13 +9,16 @@ It is an `Ownership`, which a controller asks before each reconcile.
 
 from __future__ import annotations
 
+import contextlib
 import random
-from collections.abc import Hashable, Sequence
+from collections.abc import Coroutine, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kubewright.controller.controller import Controller
 from kubewright.controller.queues.queue import LOW_PRIORITY
 from kubewright.manager.observability.trace_feed import controllers_of
+
+from .process_target import ProcessTarget
 
 if TYPE_CHECKING:
     from kubewright.manager.manager import Manager
@@ -52,10 +55,13 @@ class ReconcileOrder:
         process, cluster = self._process, self._process.cluster
         event = cluster.record("reconcile", process.name, f"{self._controller.name} {request}")
         event.ready = sum(len(each.queue) for each in self._controllers if each.queue is not None)
-        fault = cluster.fault_at(event.point)
+        fault = cluster.fault_at(event)
+        target = _ReconcileTarget(process, event)
         if fault is not None:
-            cluster.record("fault", process.name, str(fault))
-        elif self._order is None or not event.ready or self._order.random() > RANDOM_DEFERRALS:
+            _complete(fault.before(target))
+        elif self._order is not None and event.ready and self._order.random() <= RANDOM_DEFERRALS:
+            target.is_deferred = True
+        if not target.is_deferred:
             return True
         assert self._controller.queue is not None
         # With another priority it would overtake requests of the initial list.
@@ -67,6 +73,23 @@ class ReconcileOrder:
         """Report that the reconcile of a request has ended."""
         if self._inner is not None:
             self._inner.leave(request)
+
+
+class _ReconcileTarget(ProcessTarget):
+    """A request that is about to be reconciled."""
+
+    is_deferred = False
+
+    async def defer(self) -> None:
+        """Reconcile other requests first."""
+        self.is_deferred = True
+
+
+def _complete(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine that does not wait: a controller decides without waiting what it reconciles."""
+    with contextlib.suppress(StopIteration):
+        work.send(None)
+        raise RuntimeError("a fault at the start of a reconcile cannot wait")
 
 
 def control_order(process: OperatorProcess, manager: Manager) -> None:

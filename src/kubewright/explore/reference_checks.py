@@ -15,34 +15,31 @@ A scenario in which one of them is intended names it: `@scenario(allow=["failing
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from .trace import Trace
-
-if TYPE_CHECKING:
-    from .cluster import SimulatedCluster
 
 CHECKS: Final = ("external", "failing", "steps", "writes")
 """Names of the checks, which a scenario can allow."""
 _CHANGING: Final = ("apply", "patch", "delete")
 
 
-def reference_problems(cluster: SimulatedCluster, allowed: Collection[str]) -> Iterator[str]:
-    """Return what is wrong with a reference run that has ended, unless it is allowed."""
-    trace = cluster.trace
+def reference_problems(
+    trace: Trace, allowed: Collection[str], *, blocked: Sequence[str] = (), failing: Sequence[str] = ()
+) -> Iterator[str]:
+    """Return what is wrong with a reference run that has ended, unless it is allowed.
+
+    `blocked` are addresses outside of the simulated cluster to which the operator tried to connect, `failing`
+    what is known about reconciles that fail.
+    """
     if "external" not in allowed:
-        for address in dict.fromkeys(cluster.loop.blocked_connections):
+        for address in dict.fromkeys(blocked):
             yield (
                 f"the operator connects to {address}, which is outside of the simulated cluster; replace the "
                 "client of that system by an ExternalFake"
             )
     if "failing" not in allowed:
-        for process in cluster.all_processes:
-            if process.dead:
-                continue
-            for controller in process.controllers:
-                for request, error in controller.failing.items():
-                    yield f"the reconcile of {controller.name} {request} still fails at the end: {error}"
+        yield from failing
     if "steps" not in allowed:
         for step in _steps_without_effect(trace):
             yield f"the step {step!r} has changed nothing"

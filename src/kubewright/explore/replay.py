@@ -1,26 +1,34 @@
 """Replay tokens: one line that identifies a run, and files with it.
 
-    resize?faults=crash-after@w3&seed=0
-    resize?faults=pause@w2%2B20s&seed=0&replicas=2&skip=1,3
+    resize?faults=crash-after@w3&seed=0#create configmaps default/a
+    resize?faults=pause@w2%2B20s&seed=0&replicas=2&skip=1,3#update configmaps default/a (2)
 
-A token has the name of the scenario, the faults and what else decides a run. Together with the same
-operator, scenario and version of Kubewright it gives the same trace. A replay file is JSON with the token,
+A token has the name of the scenario, the faults and what else decides a run; the part after `#` are the names
+of their points. A run finds a point by its name, which most changes of operator and scenario leave as it is,
+and without names by its number. Together with the same operator, scenario and version of Kubewright a token
+gives the same trace. A replay file is JSON with the token,
 the reference of the operator, the file of the scenario, what was violated, and a checksum of the trace.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, quote, unquote
 
 from .faults import Fault, FaultError, parse_faults
 
 if TYPE_CHECKING:
+    from .run_result import Run
     from .scenarios import Scenario
+
+
+_ORDINAL = re.compile(r" \(\d+\)$")
+_STORING: Final = ("create", "update", "patch")
 
 
 class ReplayError(ValueError):
@@ -40,16 +48,21 @@ class RunToken:
     @classmethod
     def parse(cls, text: str) -> RunToken:
         """Return the token of a text; raise `ReplayError`."""
-        name, _, query = text.strip().partition("?")
+        token, hash_, points = text.strip().partition("#")
+        name, _, query = token.partition("?")
         values = dict(parse_qsl(query, keep_blank_values=True))
         unknown = set(values) - {"faults", "seed", "replicas", "skip"}
         if not name or unknown:
             what = f"unknown fields {', '.join(sorted(unknown))}" if unknown else "the scenario is missing"
             raise ReplayError(f"{text!r} is not a replay token ({what}); expected SCENARIO?faults=...&seed=0")
+        names = [unquote(each) for each in points.split(";")] if hash_ else []
         try:
+            faults = parse_faults(values.get("faults", ""))
+            if names and len(names) != len(faults):
+                raise ReplayError("it has not one point for each fault after #")
             return cls(
                 unquote(name),
-                parse_faults(values.get("faults", "")),
+                tuple(map(_named, faults, names)) if names else faults,
                 int(values.get("seed", 0)),
                 int(values.get("replicas", 1)),
                 tuple(int(each) for each in values.get("skip", "").split(",") if each),
@@ -66,7 +79,13 @@ class RunToken:
             parts.append(f"replicas={self.replicas}")
         if self.skip:
             parts.append(f"skip={','.join(map(str, self.skip))}")
-        return f"{quote(self.scenario, safe=' /')}?{'&'.join(parts)}"
+        names = ";".join(quote(each.name, safe=" /*().:") for each in self.faults)
+        points = f"#{names}" if all(each.name for each in self.faults) and names else ""
+        return f"{quote(self.scenario, safe=' /')}?{'&'.join(parts)}{points}"
+
+
+def _named(fault: Fault, name: str) -> Fault:
+    return replace(fault, name=name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +95,8 @@ class Replay:
     token: str
     operator: str = ""
     """`module:operator`."""
+    command: str = ""
+    """Command of a program that is not an operator of Kubewright."""
     old_operator: str = ""
     """`module:operator` of the version before an upgrade."""
     scenario_file: str = ""
@@ -114,20 +135,41 @@ def find_scenario(scenarios: Sequence[Scenario], name: str) -> Scenario:
     raise ReplayError(f"scenario {name!r} not found; the files have {names}")
 
 
-def generated_test(token: RunToken, *, operator: str, scenario_file: str, finding: str) -> str:
-    """Return the source of a pytest test that replays a run."""
-    name = "".join(character if character.isalnum() else "_" for character in f"{token.scenario}_{finding}")
-    faults = "_".join(each.action.replace("-", "_") for each in token.faults)
-    module, _, attribute = operator.partition(":")
-    lines = [
-        "from kubewright.explore import ModuleFactory, check_replay, load_scenarios",
-        "",
-        "",
-        f"def test_{name.lower()}_after_{faults or 'no_fault'}() -> None:",
-        f'    scenarios = load_scenarios("{scenario_file}")',
-        f'    check_replay(ModuleFactory("{module}:{attribute or "operator"}"), scenarios, "{token}")',
-    ]
-    return "\n".join(lines) + "\n"
+def located(faults: Sequence[Fault], reference: Run) -> tuple[Fault, ...]:
+    """Return the faults of a token at the points of a reference run.
+
+    An operator that was fixed may apply an object that it created before. A single fault is then at the first
+    write of the same object; the point of one of several faults depends on the others.
+    """
+    if len(faults) != 1 or not faults[0].name or faults[0].event_in(reference.trace) is not None:
+        return tuple(faults)
+    verb, _, written = _ORDINAL.sub("", faults[0].name).partition(" ")
+    if verb in _STORING:
+        for event in reference.trace.points("write"):
+            other, _, subject = _ORDINAL.sub("", event.name).partition(" ")
+            if other in _STORING and subject == written:
+                return (replace(faults[0], name=event.name),)
+    return tuple(faults)
 
 
-__all__ = ["Replay", "ReplayError", "RunToken", "generated_test"]
+def check_reached(run: Run, reference: Run) -> None:
+    """Raise `ReplayError` if a run has not reached the points of all its faults; say what changed."""
+    if not run.missed:
+        return
+    fault = run.missed[0]
+    other = next((each for each in reference.trace if each.point == fault.point), None)
+    count = reference.trace.counts.get(fault.point[0], 0)
+    if other is not None and fault.name:
+        now = f"{fault.point} is {other.name!r} now"
+    elif count:
+        now = f"the reference run has {fault.point[0]}1 to {fault.point[0]}{count}"
+    else:
+        now = "the reference run has no points of that kind"
+    what = f"{fault.name!r}, the point of {fault}," if fault.name else f"the point of {fault}"
+    raise ReplayError(
+        f"{what} was not reached: {now}; operator, scenario or Kubewright have changed since then, so "
+        "explore again"
+    )
+
+
+__all__ = ["Replay", "ReplayError", "RunToken", "check_reached", "find_scenario", "located"]

@@ -38,7 +38,7 @@ from kubewright.client.errors import ConnectionFailed
 from kubewright.controller.controller import current_reconcile
 from kubewright.storage.contract import StorageError
 
-from .faults import Fault
+from .process_target import ProcessTarget
 from .state import is_ignored
 from .transport import REQUEST_TIMEOUT, OperatorTransport
 
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from kubewright.controlplane.informers import Informers
     from kubewright.storage.contract import KeyValue, Page, Storage
 
+    from .faults import ErrorResponse
     from .processes import OperatorProcess
     from .trace import TraceEvent
 
@@ -178,14 +179,43 @@ class ReplicaStorage:
         event = cluster.record("read", process.name, text)
         _note_reconcile(event)
         cluster.count_request("read")
-        fault = cluster.fault_at(event.point)
+        fault = cluster.fault_at(event)
         if fault is not None:
-            cluster.record("fault", process.name, str(fault))
-            cluster.injected_errors += 1
-            await asyncio.sleep(REQUEST_TIMEOUT if fault.action == "lost-request" else cluster.LATENCY)
-            raise StorageError("read failed: injected by exploration")
+            await fault.before(_StorageTarget(process, event))
         event.status, event.ended = 200, cluster.loop.step
         await asyncio.sleep(cluster.latency() or cluster.LATENCY)
+
+
+class _StorageTarget(ProcessTarget):
+    """A read of the storage."""
+
+    async def respond(self, error: ErrorResponse) -> None:
+        """Fail the read."""
+        await asyncio.sleep(self.cluster.LATENCY)
+        raise StorageError("read failed: injected by exploration")
+
+    async def time_out(self) -> None:
+        """Fail the read after a timeout."""
+        await asyncio.sleep(REQUEST_TIMEOUT)
+        raise StorageError("read failed: injected by exploration")
+
+
+class _StorageEventTarget(ProcessTarget):
+    """An event of the storage watch, before the informers of a process receive it."""
+
+    def __init__(self, dispatcher: ReplicaDispatcher, process: OperatorProcess, event: TraceEvent) -> None:
+        super().__init__(process, event)
+        self.is_delivered = True
+        self._dispatcher = dispatcher
+
+    async def break_watch(self) -> None:
+        """Break the watch, and resume it."""
+        await self._dispatcher.interrupt()
+
+    async def expire_watch(self, seconds: float = 0.0) -> None:
+        """Lose the watch, and start another one."""
+        await self._dispatcher.restart_after(seconds or RESTART_DELAY)
+        self.is_delivered = False
 
 
 class ReplicaDispatcher(EventDispatcher):
@@ -255,7 +285,7 @@ class ReplicaDispatcher(EventDispatcher):
             self._reader.cancel()
 
         async def restart() -> None:
-            await self._restart_after(RESTART_DELAY)
+            await self.restart_after(RESTART_DELAY)
             await self._read()
 
         self._start_reader(restart())
@@ -325,23 +355,19 @@ class ReplicaDispatcher(EventDispatcher):
             revision=stored.revision,
             body=body,
         )
-        fault = cluster.fault_at(event.point)
-        return fault is None or await self._inject(fault)
+        fault = cluster.fault_at(event)
+        target = _StorageEventTarget(self, process, event)
+        if fault is not None:
+            await fault.before(target)
+        return target.is_delivered
 
-    async def _inject(self, fault: Fault) -> bool:
-        self._cluster.record("fault", self._process.name, str(fault))
-        if fault.action == "hold":
-            await asyncio.sleep(fault.seconds)
-        elif fault.action == "reset":
-            self._call(self._lose)
-            await asyncio.sleep(RESTART_DELAY)
-            self._call(self._resume)
-        else:
-            await self._restart_after(fault.seconds or RESTART_DELAY)
-            return False
-        return True
+    async def interrupt(self) -> None:
+        """Lose the watch, and resume it."""
+        self._call(self._lose)
+        await asyncio.sleep(RESTART_DELAY)
+        self._call(self._resume)
 
-    async def _restart_after(self, seconds: float) -> None:
+    async def restart_after(self, seconds: float) -> None:
         """Lose the watch, and start another one at the current revision."""
         self._call(self._lose)
         await asyncio.sleep(seconds)
@@ -355,10 +381,7 @@ class ReplicaDispatcher(EventDispatcher):
         while True:
             event = cluster.record("watch", process.name, "watch storage")
             cluster.count_request("watch")
-            fault = cluster.fault_at(event.point)
-            if fault is not None:
-                cluster.record("fault", process.name, str(fault))
-            elif process.unreachable_until <= cluster.loop.now:
+            if cluster.fault_at(event) is None and process.unreachable_until <= cluster.loop.now:
                 return
             await asyncio.sleep(max(process.unreachable_until - cluster.loop.now, RESTART_DELAY))
 

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from .factories import OperatorFactory
     from .line_coverage import LineTracer
     from .state import ClusterState
+    from .trace import TraceEvent
 
 EXTRA_WRITES = 20
 """Writes that a run may have in addition to twice those of the reference run, unless the scenario says."""
@@ -267,7 +268,13 @@ class SimulatedRun:
                 self._check(each, state)
         if self.reference is None:
             if not self.faults and not self.skip and not self.findings:
-                for problem in reference_problems(self.cluster, self.scenario.allow):
+                problems = reference_problems(
+                    self.cluster.trace,
+                    self.scenario.allow,
+                    blocked=self.loop.blocked_connections,
+                    failing=list(self._failing()),
+                )
+                for problem in problems:
                     self.find("reference", problem)
             return
         # With another clock an operator may decide otherwise; invariants say what it may decide.
@@ -284,6 +291,14 @@ class SimulatedRun:
         if writes > most:
             self.find("writes", f"{writes} writes, and {self.reference.writes} in the reference run")
 
+    def _failing(self) -> Iterator[str]:
+        for process in self.cluster.all_processes:
+            if process.dead:
+                continue
+            for controller in process.controllers:
+                for request, error in controller.failing.items():
+                    yield f"the reconcile of {controller.name} {request} still fails at the end: {error}"
+
     def result(self) -> Run:
         """Return what happened so far."""
         cluster, loop = self.cluster, self.loop
@@ -292,6 +307,7 @@ class SimulatedRun:
             scenario=self.scenario.name,
             seed=self.seed,
             faults=self.faults,
+            missed=tuple(each for each in self.faults if each not in cluster.injected),
             skipped_steps=self.skip,
             replicas=self.replicas,
             findings=self.findings,
@@ -396,7 +412,7 @@ def run_once(
     skip: Sequence[int] = (),
     old_factory: OperatorFactory | None = None,
     tolerances: Sequence[str] = (),
-    on_point: Callable[[str], None] | None = None,
+    on_point: Callable[[TraceEvent], None] | None = None,
 ) -> Run:
     """Run a scenario in this Python process and return the result.
 

@@ -34,6 +34,8 @@ class Run:
     scenario: str
     seed: int
     faults: tuple[Fault, ...] = ()
+    missed: tuple[Fault, ...] = ()
+    """Faults whose point was not reached."""
     skipped_steps: tuple[int, ...] = ()
     replicas: int = 1
     findings: list[Finding] = field(default_factory=list)
@@ -60,6 +62,8 @@ class Run:
     """The final state, with the earlier ones; without requests if the run was in another Python process."""
     state_at_fault: ClusterState | None = None
     """The state before the first fault."""
+    output: str = ""
+    """Output of the program, if it is not an operator of Kubewright."""
     lines: dict[str, list[int]] = field(default_factory=dict)
     """Executed lines of the operator by file, if they were recorded."""
 

@@ -25,6 +25,7 @@ from typing import NamedTuple
 from .faults import Fault, Plan, plan_of
 from .forks import RunCrashed, exit_after, fork_here, load_value, run_forked, send
 from .run import Run, SimulatedRun
+from .trace import TraceEvent
 
 RUN_TIMEOUT = 120.0
 """Real seconds after which a run is killed."""
@@ -103,8 +104,8 @@ class Session:
         if reference.uses_threads:
             return self._explore_from_start(plans, report, is_exhausted)
 
-        def on_point(point: str) -> None:
-            for plan in plans.get(point, ()):
+        def on_point(event: TraceEvent) -> None:
+            for plan in plans.get(event.point, ()):
                 if is_exhausted():
                     return
                 self._wait(report, self.jobs - 1)

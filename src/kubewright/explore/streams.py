@@ -23,12 +23,14 @@ from multidict import CIMultiDict
 from kubewright.api.encoding.codec import ObjectHeader, decoder
 from kubewright.client.errors import ConnectionFailed
 
-from .faults import ERRORS, Fault
+from .faults import ERRORS
+from .process_target import ProcessTarget
 
 if TYPE_CHECKING:
     from kubewright.client.transport.interface import ResponseStream
 
     from .processes import OperatorProcess
+    from .trace import TraceEvent
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -58,7 +60,7 @@ class WatchStream:
         self.status = source.status
         self.headers: CIMultiDict[str] = source.headers
         self.path = path
-        self._process = process
+        self.process = process
         self._cluster = process.cluster
         self._source = source
         self._resource = resource
@@ -98,7 +100,7 @@ class WatchStream:
 
     def close(self) -> None:
         """Stop reading from the server."""
-        self._process.streams.pop(self, None)
+        self.process.streams.pop(self, None)
         self._reader.cancel()
 
     def fail(self, error: Exception) -> None:
@@ -126,7 +128,7 @@ class WatchStream:
             await self._source.aclose()
 
     async def _deliver(self, line: bytes) -> None:
-        cluster, process = self._cluster, self._process
+        cluster, process = self._cluster, self.process
         envelope = _decode_envelope(line)
         if envelope.type in ("BOOKMARK", "ERROR"):
             if self._initial and INITIAL_EVENTS_END.encode() in line:
@@ -138,23 +140,25 @@ class WatchStream:
         metadata = _decode_header(raw).metadata
         name = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
         text = f"{envelope.type} {self._resource} {name}"
+        cluster.trace.add_generated(metadata.name or "", metadata.generate_name or "")
         revision = int(metadata.resource_version or 0)
         if self._initial:
             cluster.record("initial", process.name, text, revision=revision)
             self._put(line)
             return
         if process.lagging_until > cluster.loop.now:
-            await self._hold(process.lagging_until - cluster.loop.now)
+            await self.hold(process.lagging_until - cluster.loop.now)
         delay = cluster.latency()
         if delay:
             await asyncio.sleep(delay)
         event = cluster.record("delivery", process.name, text, revision=revision, body=raw)
-        fault = cluster.fault_at(event.point)
+        fault = cluster.fault_at(event)
         if fault is not None:
-            await self._inject(fault)
+            await fault.before(_DeliveryTarget(self, event))
+            await asyncio.sleep(0)  # where a closed stream ends
         self._put(line)
 
-    async def _hold(self, seconds: float) -> None:
+    async def hold(self, seconds: float) -> None:
         """Wait before a delivery; the client breaks the connection after its idle timeout."""
         if self._idle_timeout is not None and seconds > self._idle_timeout:
             await asyncio.sleep(self._idle_timeout)
@@ -162,24 +166,36 @@ class WatchStream:
             seconds = 0.0
         await asyncio.sleep(seconds)  # where a closed stream ends
 
-    async def _inject(self, fault: Fault) -> None:
-        cluster = self._cluster
-        cluster.record("fault", self._process.name, str(fault))
-        if fault.action == "hold":
-            await self._hold(fault.seconds)
-        elif fault.action == "reset":
-            self.fail(ConnectionFailed("connection reset by peer"))
-        elif fault.action == "expired":
-            status = msgspec.json.encode({"type": "ERROR", "object": ERRORS["expired"].body()})
-            self._put(status + b"\n")
-            self._put(None)
-            self.close()
-        elif fault.action == "gap":
-            self._process.unwatchable[self.path] = cluster.loop.now + fault.seconds
-            self.fail(ConnectionFailed("connection reset by peer"))
-        elif fault.action == "outage":
-            cluster.disconnect(self._process, fault.seconds)
-        await asyncio.sleep(0)  # where a closed stream ends
+    def expire(self) -> None:
+        """End the watch with 410 Gone."""
+        status = msgspec.json.encode({"type": "ERROR", "object": ERRORS["expired"].body()})
+        self._put(status + b"\n")
+        self._put(None)
+        self.close()
+
+
+class _DeliveryTarget(ProcessTarget):
+    """An event of a watch, before it is delivered."""
+
+    def __init__(self, stream: WatchStream, event: TraceEvent) -> None:
+        super().__init__(stream.process, event)
+        self._stream = stream
+
+    async def wait(self, seconds: float) -> None:
+        """Delay the event, and later ones of the watch."""
+        await self._stream.hold(seconds)
+
+    async def break_watch(self) -> None:
+        """Break the connection of the watch."""
+        self._stream.fail(ConnectionFailed("connection reset by peer"))
+
+    async def expire_watch(self, seconds: float = 0.0) -> None:
+        """End the watch; with `seconds`, it cannot be started for them, and then expires."""
+        if not seconds:
+            self._stream.expire()
+            return
+        self.process.unwatchable[self._stream.path] = self.cluster.loop.now + seconds
+        await self.break_watch()
 
 
 __all__ = ["WatchStream"]

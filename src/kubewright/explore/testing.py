@@ -19,13 +19,11 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 from .exploration import Exploration, ExplorationBudget, Violation
 from .explorer import explore
 from .factories import ModuleFactory, OperatorPool
-from .families import ALL
 from .forks import run_forked
-from .replay import ReplayError, RunToken, find_scenario
+from .replay import RunToken, check_reached, find_scenario, located
 from .run import Run, SimulatedRun
 from .scenarios import Scenario, SetupObject, StepFunction, scenario
 from .session import Session
-from .trace import POINT_KINDS
 from .warm_up import warm_up
 
 if TYPE_CHECKING:
@@ -61,7 +59,7 @@ class ViolationsFound(AssertionError):
 def explored(
     factory: OperatorFactory | str,
     *,
-    families: Sequence[str] = ALL,
+    families: Sequence[str] | None = None,
     faults: int = 1,
     seed: int = 0,
     jobs: int | None = None,
@@ -128,32 +126,17 @@ def replay(
             reference = prepared.execute(skip=wanted.skip)
             if not wanted.faults:
                 return reference, reference
+            faults = located(wanted.faults, reference)
             if not is_upgrade:
-                return prepared.execute(wanted.faults, skip=wanted.skip, reference=reference), reference
+                return prepared.execute(faults, skip=wanted.skip, reference=reference), reference
         with session(True) as prepared:
-            return prepared.execute(wanted.faults, skip=wanted.skip, reference=reference), reference
+            return prepared.execute(faults, skip=wanted.skip, reference=reference), reference
 
     warm_up(factory, chosen)
     run, reference = run_forked(execute)
     if reference.ok:
         check_reached(run, reference)
     return run, reference
-
-
-def check_reached(run: Run, reference: Run) -> None:
-    """Raise `ReplayError` if a run has not reached the points of all its faults."""
-    reached = {each.point for each in run.trace}
-    missing = [each for each in run.faults if each.point not in reached]
-    if not missing:
-        return
-    letter = missing[0].point[:1]
-    kinds = [kind for kind, each in POINT_KINDS.items() if each == letter]
-    count = reference.trace.counts.get(letter, 0)
-    found = f"{count} points of that kind ({' or '.join(kinds)})" if kinds else "no points of that kind"
-    raise ReplayError(
-        f"the point {missing[0].point} of the fault {missing[0]} was not reached: the reference run has "
-        f"{found}; operator, scenario or Kubewright have changed since then, so explore again"
-    )
 
 
 def check_replay(

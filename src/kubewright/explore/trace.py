@@ -5,8 +5,12 @@ start or end of a simulated process, a step of the scenario, an injected fault o
 virtual time, the number of task switches (`step`) and timers so far, and for writes and deliveries a checksum
 of the bytes. Two runs with equal `text()` made the same task switches and sent the same bytes.
 
-Events at which a fault can be injected are *points*. Their name is a letter and a number, counted over all
-processes of the operator: `w3` is the third write.
+Events at which a fault can be injected are *points*: a letter and a number, counted over all processes of the
+operator; `w3` is the third write. A point also has a name, which is the same after most changes of operator
+and scenario, and in runs of a program that does not send its requests in a fixed order: what happens there,
+and how often that happened before. `create configmaps default/a` is the first create of an object,
+`MODIFIED shops.example.com default/a (2)` the second such event. Names that the server has generated are
+replaced by their prefix, and UUIDs by `*`.
 
 | point | event |
 |---|---|
@@ -40,6 +44,10 @@ POINT_KINDS: Final = {
     "start": "p",
 }
 """Letter of the points of each kind of event."""
+_RANDOM = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?<=[-/])(?=[a-f]*\d)[0-9a-f]{8,}$"
+)
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 _SWITCHES = re.compile(r" \d+/\d+(?= )| @\d+(?= =)")
 
 
@@ -75,6 +83,17 @@ class TraceEvent:
     """Task switches before the response."""
     ready: int = 0
     """Number of other requests in the work queues of the process that were ready, for a reconcile."""
+    name: str = ""
+    """Name of the point."""
+    resource: str = ""
+    """Resource of a change."""
+    accepts_stale: bool = False
+    """Whether a list can have any revision."""
+
+    @property
+    def place(self) -> str:
+        """Letter and name of the point."""
+        return f"{self.point[:1]} {self.name}"
 
     def line(self) -> str:
         """Return the event as one line of the trace."""
@@ -94,6 +113,10 @@ class Trace:
     events: list[TraceEvent] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     """Number of points by letter."""
+    generated: dict[str, str] = field(default_factory=dict)
+    """Names that the server has generated, with what stands for them: `a-*`."""
+    _ordinals: dict[str, int] = field(default_factory=dict)
+    """Number of points by letter and text."""
 
     def __iter__(self) -> Iterator[TraceEvent]:
         return iter(self.events)
@@ -105,11 +128,36 @@ class Trace:
         """Return the events of a kind at which faults can be injected."""
         return (each for each in self.events if each.kind == kind and each.point)
 
-    def next_point(self, kind: str) -> str:
-        """Return the name of the next point of a kind."""
-        letter = POINT_KINDS[kind]
-        number = self.counts[letter] = self.counts.get(letter, 0) + 1
-        return f"{letter}{number}"
+    def append(self, event: TraceEvent, *, shared: str = "") -> None:
+        """Add an event; number and name it if it is a point.
+
+        `shared` is the text by which other runs find the point, if it is not that of the event.
+        """
+        letter = POINT_KINDS.get(event.kind)
+        if letter is not None:
+            number = self.counts[letter] = self.counts.get(letter, 0) + 1
+            event.point = f"{letter}{number}"
+            text = self._general_name(shared or event.text)
+            key = f"{letter} {text}"
+            ordinal = self._ordinals[key] = self._ordinals.get(key, 0) + 1
+            event.name = text if ordinal == 1 else f"{text} ({ordinal})"
+        self.events.append(event)
+
+    def add_generated(self, name: str, prefix: str) -> None:
+        """Note that the server has generated a name."""
+        if prefix and name.startswith(prefix):
+            self.generated[name] = f"{prefix}*"
+
+    def _general_name(self, text: str) -> str:
+        """Return the text of a point without what differs between runs."""
+        head, separator, name = text.rpartition("/" if "/" in text.rpartition(" ")[2] else " ")
+        return f"{head}{separator}{self.generated.get(name) or _RANDOM.sub('*', name)}"
+
+    def general_text(self, text: str) -> str:
+        """Return a text in which generated names are replaced, so that it is the same in other runs."""
+        if not self.generated:
+            return text
+        return _NAME.sub(lambda match: self.generated.get(match[0], match[0]), text)
 
     def text(self) -> str:
         """Return the whole trace, one line per event."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
@@ -24,7 +24,8 @@ from kubewright.client.errors import ConnectionFailed
 from kubewright.client.transport.interface import APIResponse, Headers, ResponseStream, WebSocketConnection
 from kubewright.controller.controller import current_reconcile
 
-from .faults import ERRORS, ErrorResponse, Fault
+from .faults import ERRORS, ErrorResponse
+from .process_target import ProcessTarget
 from .state import IGNORED_RESOURCES, RequestRecord
 from .streams import WatchStream
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from kubewright.apiserver.authentication.user import User
+    from kubewright.apiserver.server import APIServer
 
     from .cluster import SimulatedCluster
     from .processes import OperatorProcess
@@ -54,9 +56,36 @@ async def run_on_server(cluster: SimulatedCluster, request: Callable[[], Awaitab
     return await asyncio.shield(cluster.loop.create_task(complete(), context=contextvars.Context()))
 
 
-async def never() -> None:
-    """Wait forever, in a process that was killed."""
-    await asyncio.get_running_loop().create_future()
+class InjectedResponse(Exception):
+    """A fault has responded to a request instead of the server."""
+
+    def __init__(self, response: APIResponse) -> None:
+        super().__init__(response.status)
+        self.response = response
+
+
+class RequestTarget(ProcessTarget):
+    """A request of a process."""
+
+    def __init__(self, process: OperatorProcess, event: TraceEvent, timeout: float | None) -> None:
+        super().__init__(process, event)
+        self.is_stale = False
+        """Whether the list has the state before the last change."""
+        self._timeout = min(timeout or REQUEST_TIMEOUT, REQUEST_TIMEOUT)
+
+    async def respond(self, error: ErrorResponse) -> None:
+        """End the request with an error response."""
+        await asyncio.sleep(self.cluster.LATENCY)
+        raise InjectedResponse(_error_response(error))
+
+    async def time_out(self) -> None:
+        """End the request without a response."""
+        await asyncio.sleep(self._timeout)
+        raise ConnectionFailed("connection timed out")
+
+    async def make_stale(self) -> None:
+        """Let a list return the state before the last change of its resource."""
+        self.is_stale = True
 
 
 class OperatorTransport:
@@ -81,13 +110,16 @@ class OperatorTransport:
         info = _parse(method, path, query)
         event = self._record(info, method, path, query, body)
         self._check_reachable(info)
-        fault = cluster.fault_at(event.point)
+        event.accepts_stale = info.verb == "list" and _accepts_stale(query)
+        fault = cluster.fault_at(event)
+        target = RequestTarget(self._process, event, timeout)
         if fault is not None:
-            injected = await self._inject(fault, event, timeout)
-            if injected is not None:
-                self._finish(event, info, injected)
-                return injected
-        query = self._lagging_query(info, query)
+            try:
+                await fault.before(target)
+            except InjectedResponse as injected:
+                self._finish(event, info, injected.response)
+                return injected.response
+        query = self._lagging_query(info, query, target)
         before = cluster.revision
         delay = cluster.latency()
         if delay:
@@ -97,7 +129,7 @@ class OperatorTransport:
         )
         self._finish(event, info, response, before)
         if fault is not None:
-            await self._inject_after(fault, event, timeout)
+            await fault.after(target)
         await asyncio.sleep(cluster.latency() or cluster.LATENCY)
         return response
 
@@ -116,12 +148,13 @@ class OperatorTransport:
         info = _parse(method, path, query)
         event = self._record(info, method, path, query, body)
         self._check_reachable(info)
-        fault = cluster.fault_at(event.point)
+        fault = cluster.fault_at(event)
         if fault is not None:
-            injected = await self._inject(fault, event, timeout)
-            if injected is not None:
-                event.status, event.ended = injected.status, cluster.loop.step
-                return _ErrorStream(injected)
+            try:
+                await fault.before(RequestTarget(process, event, timeout))
+            except InjectedResponse as injected:
+                event.status, event.ended = injected.response.status, cluster.loop.step
+                return _ErrorStream(injected.response)
         if info.verb == "watch" and path in process.unwatchable:
             if process.unwatchable[path] > cluster.loop.now:
                 raise ConnectionFailed("connection refused", sent=False)
@@ -135,12 +168,11 @@ class OperatorTransport:
         event.status, event.ended = source.status, cluster.loop.step
         if info.verb != "watch" or source.status >= 400:
             return source
-        resource = f"{info.resource}.{info.group}" if info.group else info.resource
         return WatchStream(
             process,
             source,
             path=path,
-            resource=resource,
+            resource=resource_of(info),
             initial="sendInitialEvents=true" in query,
             idle_timeout=idle_timeout,
         )
@@ -168,7 +200,7 @@ class OperatorTransport:
     def _record(self, info: RequestInfo, method: str, path: str, query: str, body: bytes) -> TraceEvent:
         cluster = self._cluster
         kind = _kind_of(info)
-        text = _describe(info, body) if info.resource else f"{method} {path}"
+        text = describe_request(info, body) if info.resource else f"{method} {path}"
         event = cluster.record(kind, self._process.name, text, body=body)
         reconcile = current_reconcile.get()
         if reconcile is not None:
@@ -194,6 +226,7 @@ class OperatorTransport:
             if metadata is not None:
                 event.revision = int(metadata.resource_version or 0)
                 name = name or metadata.name or ""
+                cluster.trace.add_generated(name, metadata.generate_name or "")
                 if info.verb == "create" and metadata.name and not event.text.endswith(metadata.name):
                     event.text += metadata.name
             if info.verb == "delete" and before is not None:
@@ -221,82 +254,50 @@ class OperatorTransport:
         if info.resource == "leases" and process.lease_unreachable_until > now:
             raise ConnectionFailed("connection refused", sent=False)
 
-    def _lagging_query(self, info: RequestInfo, query: str) -> str:
+    def _lagging_query(self, info: RequestInfo, query: str, target: RequestTarget) -> str:
         """Return the query of a list for an older revision, if the server lags and the request allows it.
 
         A list with `resourceVersion=0` accepts any revision, one with another version that revision or a
         later one. Without `resourceVersion` it must return the latest state, also on a lagging server.
         """
-        process = self._process
-        if info.verb != "list" or process.lagging_until <= self._cluster.loop.now:
+        process, cluster = self._process, self._cluster
+        if target.is_stale and target.event.accepts_stale:
+            revision = cluster.changed_resources.get(resource_of(info), 1) - 1
+        elif info.verb == "list" and process.lagging_until > cluster.loop.now:
+            revision = process.lagging_revision
+        else:
             return query
         values = dict(parse_qsl(query, keep_blank_values=True))
         wanted = values.get("resourceVersion", "")
         exact = values.get("resourceVersionMatch") == "Exact"
-        if not wanted.isdecimal() or exact or int(wanted) > process.lagging_revision:
+        if not wanted.isdecimal() or exact or int(wanted) > revision:
             return query
-        values.update(resourceVersion=str(process.lagging_revision), resourceVersionMatch="Exact")
+        values.update(resourceVersion=str(revision), resourceVersionMatch="Exact")
         return urlencode(values)
 
-    async def _inject(self, fault: Fault, event: TraceEvent, timeout: float | None) -> APIResponse | None:
-        """Inject a fault before the request is sent; return the response if it is not sent at all."""
-        cluster, process = self._cluster, self._process
-        cluster.record("fault", process.name, str(fault))
-        match fault.action:
-            case "crash-before":
-                cluster.crash(process)
-                await never()
-            case "error" if fault.value == "conflict" and event.text.startswith("create "):
-                pass  # after another fault the point is a create, which gets no conflict
-            case "error":
-                await asyncio.sleep(cluster.LATENCY)
-                cluster.injected_errors += 1
-                return _error_response(ERRORS[fault.value])
-            case "lost-request":
-                cluster.injected_errors += 1
-                await asyncio.sleep(min(timeout or REQUEST_TIMEOUT, REQUEST_TIMEOUT))
-                raise ConnectionFailed("connection timed out")
-            case "slow-request":
-                await asyncio.sleep(fault.seconds)
-            case "outage":
-                cluster.disconnect(process, fault.seconds)
-                raise ConnectionFailed("connection refused", sent=False)
-            case "pause":
-                cluster.pause(process, fault.seconds)
-                await asyncio.sleep(0)
-            case "lease-lost":
-                process.lease_unreachable_until = cluster.loop.now + fault.seconds
-            case "skew":
-                process.skew = float(fault.value)
-        return None
 
-    async def _inject_after(self, fault: Fault, event: TraceEvent, timeout: float | None) -> None:
-        """Inject a fault after the server has completed the request."""
-        cluster, process = self._cluster, self._process
-        match fault.action:
-            case "crash-after":
-                cluster.crash(process)
-                await never()
-            case "stale":
-                cluster.crash(process, lag=fault.seconds, lag_revision=max(event.revision - 1, 1))
-                await never()
-            case "upgrade":
-                cluster.upgrade(process)
-                await never()
-            case "lost-response":
-                cluster.injected_errors += 1
-                await asyncio.sleep(min(timeout or REQUEST_TIMEOUT, REQUEST_TIMEOUT))
-                raise ConnectionFailed("connection timed out")
-            case "slow-response":
-                await asyncio.sleep(fault.seconds)
+class RequestRecorder(Protocol):
+    """What records the requests of a scenario."""
+
+    @property
+    def requests(self) -> list[RequestRecord]:
+        """Requests of a run."""
+
+    @property
+    def step(self) -> int:
+        """Number of task switches so far."""
+
+    def record(self, kind: str, process: str, text: str, *, body: bytes = b"") -> TraceEvent:
+        """Append an event to the trace."""
 
 
 class ScenarioTransport(InProcessTransport):
     """Transport of the scenario: requests are recorded, without faults."""
 
-    def __init__(self, cluster: SimulatedCluster) -> None:
-        super().__init__(cluster.plane.server, ADMINISTRATOR)
-        self._cluster = cluster
+    def __init__(self, server: APIServer, recorder: RequestRecorder) -> None:
+        super().__init__(server, ADMINISTRATOR)
+        self._storage = server.storage
+        self._recorder = recorder
 
     async def send(
         self,
@@ -308,19 +309,18 @@ class ScenarioTransport(InProcessTransport):
         timeout: float | None = None,
     ) -> APIResponse:
         """Send a request."""
-        before = await self._cluster.plane.server.storage.revision()
+        before = await self._storage.revision()
         response = await super().send(method, path, query, headers, body, timeout)
         info = _parse(method, path, query)
         if info.verb not in ("get", "list", "watch") and info.resource:
-            event = self._cluster.record("request", "scenario", _describe(info, body), body=body)
-            event.status, event.ended = response.status, self._cluster.loop.step
+            recorder = self._recorder
+            event = recorder.record("request", "scenario", describe_request(info, body), body=body)
+            event.status, event.ended = response.status, recorder.step
             if response.status < 300:
                 # The revision of the write, or 0 if the server had nothing to change.
-                after = await self._cluster.plane.server.storage.revision()
+                after = await self._storage.revision()
                 event.revision = after if after > before else 0
-            self._cluster.requests.append(
-                RequestRecord.of(event, info, actor="scenario", code=response.status)
-            )
+            recorder.requests.append(RequestRecord.of(event, info, actor="scenario", code=response.status))
         return response
 
 
@@ -370,8 +370,20 @@ def _kind_of(info: RequestInfo) -> str:
     return "write"
 
 
-def _describe(info: RequestInfo, body: bytes) -> str:
-    resource = f"{info.resource}.{info.group}" if info.group else info.resource
+def resource_of(info: RequestInfo) -> str:
+    """Return the resource of a request with its group."""
+    return f"{info.resource}.{info.group}" if info.group else info.resource
+
+
+def _accepts_stale(query: str) -> bool:
+    """Whether a list can have any revision."""
+    values = dict(parse_qsl(query))
+    return values.get("resourceVersion") == "0" and values.get("resourceVersionMatch") != "Exact"
+
+
+def describe_request(info: RequestInfo, body: bytes) -> str:
+    """Return verb, resource, namespace and name of a request."""
+    resource = resource_of(info)
     if info.subresource:
         resource += f"/{info.subresource}"
     name = info.name
@@ -384,4 +396,4 @@ def _describe(info: RequestInfo, body: bytes) -> str:
     return f"{info.verb} {resource} {where}".rstrip()
 
 
-__all__ = ["OperatorTransport", "ScenarioTransport"]
+__all__ = ["OperatorTransport", "ScenarioTransport", "resource_of"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,13 +12,13 @@ import click
 from kubewright.cli.project_modules import add_project_to_path, relative_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from kubewright.explore.exploration import Exploration, Progress
-    from kubewright.explore.replay import RunToken
+    from kubewright.explore.exploration import Exploration, ExplorationBudget, Progress
+    from kubewright.explore.replay import Replay
     from kubewright.explore.reports.model import ExplorationReport
-    from kubewright.explore.run import Run
     from kubewright.explore.scenarios import Scenario
+    from kubewright.explore.subjects import OperatorSubject, ProgramSubject
 
 
 @click.command("explore")
@@ -108,7 +109,7 @@ def explore_command(
     same state.
 
     Exit codes: 0 nothing was violated, 1 something was, 2 wrong usage, 3 nothing was violated, but the budget
-    left out faults.
+    or an interruption left out faults.
 
     \b
     Example:
@@ -119,60 +120,51 @@ def explore_command(
       kubewright explore --command 'kopf run shop.py' --scenario create.yaml --budget-seconds 300
     """
     from kubewright.explore.exploration import ExplorationBudget
-    from kubewright.explore.explorer import ExplorationError, explore
+    from kubewright.explore.explorer import ExplorationError
     from kubewright.explore.factories import FactoryError, ModuleFactory
-    from kubewright.explore.families import ALL
     from kubewright.explore.replay import ReplayError
-    from kubewright.explore.reports.exploration_report import report_of
+    from kubewright.explore.reports.exploration_report import report_of, save_replays
     from kubewright.explore.scenario_files import ScenarioError, load_scenarios
     from kubewright.explore.spec_exploration import SpecError, explore_specs
 
     add_project_to_path()
-    if command is not None:
-        from .explore_program import explore_program
-
-        given = {
-            "MODULE:OPERATOR": operator,
-            "--faults": faults > 1,
-            "--specs": specs,
-            "--coverage": coverage,
-            "--upgrade-from": upgrade_from,
-        }
-        for name in (name for name, value in given.items() if value):
-            raise click.UsageError(f"{name} cannot be used with --command")
-        with _Status() as status:
-            report, code = explore_program(
-                command,
-                scenario_files,
-                families=families,
-                jobs=jobs,
-                runs=budget_runs,
-                seconds=budget_seconds,
-                tolerances=tolerate,
-                quiet_seconds=quiet_seconds,
-                settle_seconds=settle_seconds,
-                replay=replay,
-                save=save,
-                on_progress=status.update,
-            )
-        _write_reports(report, json_file, html_file)
-        _print_report(report)
-        sys.exit(code)
+    budget = ExplorationBudget(budget_runs, budget_seconds)
     try:
         if replay is not None:
-            sys.exit(_replay(replay, operator, scenario_files, tolerate, upgrade_from))
-        if not operator:
+            saved = _read_replay(replay, scenario_files)
+            operator, command = operator or saved.operator, command or saved.command or None
+            upgrade_from = upgrade_from or saved.old_operator
+            scenario_files = scenario_files or tuple(filter(None, (saved.scenario_file,)))
+            if not (operator or command) or not scenario_files:
+                raise click.UsageError(
+                    "a token needs the operator and its scenario: MODULE:OPERATOR --scenario FILE"
+                )
+        if command is not None:
+            given = {
+                "MODULE:OPERATOR": operator,
+                "--faults": faults > 1,
+                "--specs": specs,
+                "--coverage": coverage,
+                "--upgrade-from": upgrade_from,
+            }
+            for name in (name for name, value in given.items() if value):
+                raise click.UsageError(f"{name} cannot be used with --command")
+        elif not operator:
             raise click.UsageError(
                 "the operator is missing: kubewright explore MODULE:OPERATOR --scenario FILE"
             )
         if not scenario_files:
             raise click.UsageError("no scenarios; pass a file or directory with --scenario")
-        factory = ModuleFactory(operator)
-        factory()
+        subject = _subject(operator, upgrade_from, command, quiet_seconds, settle_seconds, tolerate)
+        if operator:
+            ModuleFactory(operator)()
         scenarios = load_scenarios(scenario_files)
+        if replay is not None:
+            sys.exit(_replay(saved, subject, scenarios, tolerate))
         if specs:
+            assert operator is not None
             report = explore_specs(
-                factory,
+                ModuleFactory(operator),
                 scenarios,
                 operator=operator,
                 tolerances=tolerate,
@@ -182,29 +174,99 @@ def explore_command(
             _write_reports(report, json_file, html_file)
             _print_report(report)
             sys.exit(report.exit_code)
-        old_factory = ModuleFactory(upgrade_from) if upgrade_from else None
         with _Status() as status:
-            result = explore(
-                factory,
+            result = _explore(
+                subject,
                 scenarios,
-                families=families or ALL,
+                families=families,
                 faults=faults,
                 seed=seed,
                 jobs=jobs,
-                budget=ExplorationBudget(budget_runs, budget_seconds),
+                budget=budget,
                 tolerances=tolerate,
-                old_factory=old_factory,
                 coverage=coverage,
                 on_progress=status.update,
             )
     except (ExplorationError, FactoryError, ScenarioError, ReplayError, SpecError) as error:
         raise click.ClickException(relative_paths(error)) from None
-    report = report_of(result, operator=operator, scenarios=scenarios, seed=seed)
+    report = report_of(result, subject, scenarios=scenarios, seed=seed)
     _write_reports(report, json_file, html_file)
     if save is not None:
-        _save(save, result, operator, upgrade_from or "", scenarios)
-    _print_result(result, report)
+        save_replays(save, result, subject, scenarios=scenarios)
+    _print_report(report)
+    _print_figures(result)
     sys.exit(report.exit_code)
+
+
+def _subject(
+    operator: str | None,
+    old_operator: str | None,
+    command: str | None,
+    quiet_seconds: float,
+    settle_seconds: float,
+    tolerances: Sequence[str],
+) -> OperatorSubject | ProgramSubject:
+    """Return what is explored."""
+    from kubewright.explore.foreign.foreign_run import ForeignOptions
+    from kubewright.explore.subjects import OperatorSubject, ProgramSubject
+
+    if command is None:
+        return OperatorSubject(name=operator or "", old_operator=old_operator or "")
+    return ProgramSubject(
+        options=ForeignOptions(
+            command=command,
+            quiet_seconds=quiet_seconds,
+            settle_seconds=settle_seconds,
+            tolerances=tolerances,
+        )
+    )
+
+
+def _explore(
+    subject: OperatorSubject | ProgramSubject,
+    scenarios: Sequence[Scenario],
+    *,
+    families: Sequence[str],
+    faults: int,
+    seed: int,
+    jobs: int | None,
+    budget: ExplorationBudget,
+    tolerances: Sequence[str],
+    coverage: bool,
+    on_progress: Callable[[Progress], None],
+) -> Exploration:
+    """Explore; a signal that would end the command ends it with a report of what was explored."""
+    from kubewright.explore.explorer import Interrupt, explore
+    from kubewright.explore.factories import ModuleFactory
+    from kubewright.explore.subjects import ProgramSubject
+
+    if isinstance(subject, ProgramSubject):
+        from .explore_program import explore_program
+
+        return explore_program(
+            subject.options, scenarios, families=families, jobs=jobs, budget=budget, on_progress=on_progress
+        )
+    interrupt = Interrupt()
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    earlier = {each: signal.signal(each, interrupt) for each in signals}
+    try:
+        return explore(
+            ModuleFactory(subject.name),
+            scenarios,
+            families=families or None,
+            faults=faults,
+            seed=seed,
+            jobs=jobs,
+            budget=budget,
+            tolerances=tolerances,
+            old_factory=ModuleFactory(subject.old_operator) if subject.old_operator else None,
+            coverage=coverage,
+            on_progress=on_progress,
+            interrupt=interrupt,
+        )
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
 
 
 def _print_report(report: ExplorationReport) -> None:
@@ -274,71 +336,69 @@ class _Status:
             self._progress.refresh()
 
 
-def _print_result(result: Exploration, report: ExplorationReport) -> None:
-    """Print the report and the figures."""
-    _print_report(report)
-    milliseconds = 1000 * result.cpu_seconds / max(result.runs, 1)
-    click.echo(f"{milliseconds:.0f} ms CPU per run, {100 * result.fault_coverage:.0f} % of the faults")
+def _print_figures(result: Exploration) -> None:
+    """Print what else is known about the runs of an operator."""
+    if result.cpu_seconds:
+        milliseconds = 1000 * result.cpu_seconds / max(result.runs, 1)
+        click.echo(f"{milliseconds:.0f} ms CPU per run, {100 * result.fault_coverage:.0f} % of the faults")
     for each in result.coverage:
         click.echo(relative_paths(each))
     for name in result.nondeterministic:
         click.echo(f"warning: the scenario {name} is not deterministic; replays may differ")
 
 
-def _save(
-    directory: Path, result: Exploration, operator: str, old: str, scenarios: Sequence[Scenario]
-) -> None:
-    """Write a replay file for each violation."""
+def _read_replay(text: str, scenario_files: tuple[str, ...]) -> Replay:
+    """Return the content of a replay file, or a token."""
     from kubewright.explore.replay import Replay
-    from kubewright.explore.reports.exploration_report import scenario_file
 
-    directory.mkdir(parents=True, exist_ok=True)
-    files = {each.name: scenario_file(each) for each in scenarios}
-    for number, each in enumerate(result.violations, 1):
-        Replay(
-            token=str(each.token),
-            operator=operator,
-            old_operator=old,
-            scenario_file=files[each.scenario],
-            finding=f"{each.name}: {each.message}",
-            trace_digest=each.run.trace.digest(),
-        ).write(directory / f"{number:02}-{each.name}.json")
+    if not Path(text).is_file():
+        return Replay(token=text)
+    saved = Replay.read(text)
+    if saved.scenario_file and not scenario_files:
+        _check_in_project(text, saved.scenario_file)
+    return saved
 
 
 def _replay(
-    text: str,
-    operator: str | None,
-    scenario_files: tuple[str, ...],
-    tolerate: tuple[str, ...],
-    upgrade_from: str | None,
+    saved: Replay,
+    subject: OperatorSubject | ProgramSubject,
+    scenarios: Sequence[Scenario],
+    tolerances: tuple[str, ...],
 ) -> int:
     """Repeat one run and print what it violates; return the exit code."""
+    from rich.console import Console
+
+    from kubewright.explore.exploration import Exploration
     from kubewright.explore.factories import ModuleFactory
-    from kubewright.explore.replay import Replay, RunToken
-    from kubewright.explore.scenario_files import load_scenarios
+    from kubewright.explore.replay import RunToken
+    from kubewright.explore.reports.exploration_report import report_of
+    from kubewright.explore.reports.text import print_violation
+    from kubewright.explore.subjects import ProgramSubject
     from kubewright.explore.testing import replay
 
-    is_file = Path(text).is_file()
-    saved = Replay.read(text) if is_file else Replay(token=text)
-    if saved.scenario_file and not scenario_files:
-        _check_in_project(text, saved.scenario_file)
-    operator = operator or saved.operator
-    files = scenario_files or ((saved.scenario_file,) if saved.scenario_file else ())
-    if not operator or not files:
-        raise click.UsageError("a token needs the operator and its scenario: MODULE:OPERATOR --scenario FILE")
-    old = upgrade_from or saved.old_operator
-    token, scenarios = RunToken.parse(saved.token), load_scenarios(files)
-    run, reference = replay(
-        ModuleFactory(operator),
-        scenarios,
-        token,
-        tolerances=tolerate,
-        old_factory=ModuleFactory(old) if old else None,
-    )
+    token = RunToken.parse(saved.token)
+    if isinstance(subject, ProgramSubject):
+        from .explore_program import replay_program
+
+        run, reference = replay_program(subject.options, scenarios, token)
+    else:
+        old = subject.old_operator
+        run, reference = replay(
+            ModuleFactory(subject.name),
+            scenarios,
+            token,
+            tolerances=tolerances,
+            old_factory=ModuleFactory(old) if old else None,
+        )
     if run.ok:
         click.echo("no violations")
         return 0
-    _print_run(run, reference, operator, token, scenarios)
+    result = Exploration()
+    for each in run.findings:
+        result.add_finding(each, run, reference, tolerances=tolerances)
+    report = report_of(result, subject, scenarios=scenarios)
+    for number, violation in enumerate(report.violations, 1):
+        print_violation(violation, Console(highlight=False, soft_wrap=True), number=number)
     if saved.trace_digest and saved.trace_digest != run.trace.digest():
         click.echo("the trace differs from the saved one: operator, scenario or Kubewright have changed")
     return 1
@@ -354,29 +414,3 @@ def _check_in_project(replay_file: str, named: str) -> None:
             f"{replay_file} names {named}, which is not below the current directory and would be executed; "
             "if you trust it, name it yourself: MODULE:OPERATOR --scenario FILE"
         )
-
-
-def _print_run(
-    run: Run, reference: Run, operator: str, token: RunToken, scenarios: Sequence[Scenario]
-) -> None:
-    """Print what a run violated."""
-    from rich.console import Console
-
-    from kubewright.explore.exploration import Exploration, Violation
-    from kubewright.explore.reports.exploration_report import report_of
-    from kubewright.explore.reports.text import print_violation
-
-    violations = [
-        Violation(
-            name=each.name,
-            message=each.message,
-            scenario=token.scenario,
-            family="",
-            run=run,
-            reference=reference,
-        )
-        for each in run.findings
-    ]
-    report = report_of(Exploration(violations=violations), operator=operator, scenarios=scenarios)
-    for number, each in enumerate(report.violations, 1):
-        print_violation(each, Console(highlight=False, soft_wrap=True), number=number)

@@ -17,23 +17,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.unstructured import Unstructured
-from kubewright.apiserver.in_process import InProcessTransport
 from kubewright.client import Client
 from kubewright.client.wait import WaitPredicate
 from kubewright.client.wait import condition as condition_is
 from kubewright.controlplane import ControlPlane
-from kubewright.explore.faults import Fault
+from kubewright.explore.faults import Fault, plan_of
 from kubewright.explore.final_state import differences, normalise
+from kubewright.explore.reference_checks import reference_problems
 from kubewright.explore.run import EXTRA_WRITES
-from kubewright.explore.run_result import Finding
+from kubewright.explore.run_result import Finding, Run
 from kubewright.explore.state import StateRecorder, describe_change, is_ignored
 from kubewright.explore.steps import ClientSteps, StepKind, seconds
+from kubewright.explore.transport import ScenarioTransport
 
 from .activity import Activity
 from .injector import FaultInjector
-from .points import PointKey, PointNames, general_text, plan_by_key
 from .process import CommandError, ForeignProcess
-from .result import ProgramRun
 
 if TYPE_CHECKING:
     from kubewright.apiserver.watch.cache import WatchCache
@@ -63,6 +62,20 @@ class ForeignOptions:
     settle_seconds: float = 90.0
     """Longest wait of a step, and for the state of the reference run after the last step."""
     tolerances: Sequence[str] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class ProgramRun(Run):
+    """The result of a run, with what only runs of programs have."""
+
+    watched_at_start: frozenset[str] = frozenset()
+    """What the program watches before the first step."""
+    watched: frozenset[str] = frozenset()
+    """What the program watches at the end."""
+
+
+IsKnown = Callable[[Finding, Run], bool]
+"""Returns whether a violation is confirmed already, so that it need not be waited for."""
 
 
 class _RealTimeSteps(ClientSteps):
@@ -112,8 +125,8 @@ class _ForeignRun:
         options: ForeignOptions,
         *,
         reference: ProgramRun | None,
-        plan: Mapping[PointKey, Fault],
-        is_known: Callable[[str, str], bool],
+        plan: Mapping[str, Fault],
+        is_known: IsKnown,
     ) -> None:
         self.plane = plane
         self.process = process
@@ -129,10 +142,9 @@ class _ForeignRun:
             process,
             self.activity,
             revision=lambda: self.revision,
-            names=PointNames(reference.names if reference is not None else {}),
             plan=plan,
         )
-        self.client = Client.from_transport(InProcessTransport(plane.server))
+        self.client = Client.from_transport(ScenarioTransport(plane.server, self.injector))
         self.watched_at_start: frozenset[str] = frozenset()
         self._is_known = is_known
         self._tolerances = (*scenario.tolerate, *options.tolerances)
@@ -166,7 +178,8 @@ class _ForeignRun:
             return
         self.activity.changed()
         self.injector.changed_at[str(cache.resource)] = change.revision
-        self.injector.record("change", "", describe_change(change), revision=change.revision)
+        recorded = self.injector.record("change", "", describe_change(change), revision=change.revision)
+        recorded.resource = str(cache.resource)
         for name, problem in self._problems("always"):
             self.find(name, problem)
 
@@ -276,8 +289,11 @@ class _ForeignRun:
                 return
         self.recorder.mark_converged(time=self.loop.time() - self.injector.started)
 
-    def finish(self) -> None:
-        """Check the final state, unless something else was violated before: the run has ended early then."""
+    def finish(self, *, is_whole: bool) -> None:
+        """Check the final state, unless something else was violated before: the run has ended early then.
+
+        `is_whole`: whether no steps were left out, so that a reference run can be expected to do something.
+        """
         if self.findings:
             return
         for name, problem in self._final_problems():
@@ -286,6 +302,9 @@ class _ForeignRun:
         if reference is None:
             if self.process.failures:
                 self.find("exception", self._describe_exit(""))
+            if is_whole:
+                for problem in reference_problems(self.injector.trace, self.scenario.allow):
+                    self.find("reference", problem)
             return
         allowed = self.scenario.extra_writes
         most = 2 * reference.writes + EXTRA_WRITES if allowed is None else reference.writes + allowed
@@ -295,7 +314,7 @@ class _ForeignRun:
 
     def count_writes(self) -> int:
         """Return the number of writes of the program."""
-        return sum(each.is_write for each in self.injector.requests)
+        return sum(each.actor == "operator" and each.is_write for each in self.injector.requests)
 
     def find(self, name: str, message: str) -> None:
         """Record a violation, once."""
@@ -323,8 +342,8 @@ class _ForeignRun:
             self._checked_revision, self._checked = self.revision, self._final_problems()
         found = self._checked
         if found and self.activity.idle_seconds >= 2 * self.options.quiet_seconds:
-            generated = self.injector.names.generated
-            return all(self._is_known(name, general_text(text, generated)) for name, text in found)
+            run = Run(scenario=self.scenario.name, seed=0, trace=self.injector.trace)
+            return all(self._is_known(Finding(name, text), run) for name, text in found)
         return not found
 
     def _final_problems(self) -> list[tuple[str, str]]:
@@ -369,7 +388,7 @@ class _ForeignRun:
         return found
 
 
-def _nothing_known(name: str, message: str) -> bool:
+def _nothing_known(finding: Finding, run: Run) -> bool:
     return False
 
 
@@ -378,32 +397,31 @@ async def run_command(
     scenario: Scenario,
     *,
     faults: Sequence[Fault] = (),
-    keys: Sequence[PointKey] = (),
     reference: ProgramRun | None = None,
     skip: Sequence[int] = (),
-    is_known: Callable[[str, str], bool] = _nothing_known,
+    is_known: IsKnown = _nothing_known,
 ) -> ProgramRun:
     """Run a scenario against a program with planned faults; raise `CommandError` if it does not start.
 
-    `keys` are the points of the faults; by default, those that have their names in the reference run.
-    `is_known` returns whether a violation is confirmed already, so that it need not be waited for.
+    A fault without the name of its point is at the point that has its number in the reference run.
     """
-    if keys:
-        plan = dict(zip(keys, faults, strict=True))
-    else:
-        plan = plan_by_key(faults, reference.names if reference is not None else {})
-    async with _running(options, scenario, reference=reference, plan=plan, is_known=is_known) as run:
+    if reference is not None:
+        faults = [each if each.name else each.named_in(reference.trace) for each in faults]
+    async with _running(
+        options, scenario, reference=reference, plan=plan_of(faults), is_known=is_known
+    ) as run:
         await run.prepare()
         await run.start()
         steps = await run.do_steps(skip)
         await run.settle()
-        run.finish()
+        run.finish(is_whole=not skip)
         state = run.recorder.snapshot(time=run.loop.time() - run.injector.started)
         injector = run.injector
         return ProgramRun(
             scenario=scenario.name,
             seed=0,
             faults=tuple(faults),
+            missed=tuple(each for each in faults if each not in injector.injected),
             skipped_steps=tuple(skip),
             findings=run.findings,
             trace=injector.trace,
@@ -413,11 +431,6 @@ async def run_command(
             writes=run.count_writes(),
             requests=len(injector.requests),
             state=state,
-            names=injector.names.names,
-            generated=injector.names.generated,
-            keys=tuple(plan),
-            injected=tuple(injector.injected),
-            stale_reads=injector.stale_reads,
             watched_at_start=run.watched_at_start,
             watched=injector.watched,
             output=run.process.output(lines=2000),
@@ -444,4 +457,4 @@ async def _running(options: ForeignOptions, scenario: Scenario, **values: Any) -
                 await process.stop()
 
 
-__all__ = ["ForeignOptions", "run_command"]
+__all__ = ["ForeignOptions", "ProgramRun", "run_command"]

@@ -1,8 +1,9 @@
 """`FaultInjector`: names the requests that a program sends over the network, and injects faults.
 
 It is a middleware of an `APIServer`. Requests of the control plane itself and of the scenario have a user
-already, because they do not come from the network; they pass unchanged. The points are those of `Trace`: `w3`
-is a write, `d7` a watch event; `points` describes how they are found again in other runs.
+already, because they do not come from the network; they pass unchanged. The points are those of `Trace`. A
+program that runs in real time does not send its requests in the same order each time, so a point is found
+again by its name.
 
 - A lost request gets 504, as kube-apiserver responds when a request takes too long; after a request whose
   response is lost, the connection breaks.
@@ -29,12 +30,12 @@ from kubewright.apiserver.encoding.protobuf_wire import ProtobufError
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, Query
 from kubewright.apiserver.http.request_info import RequestInfo, parse_request_info
 from kubewright.apiserver.router import HTTPHandler
-from kubewright.explore.faults import ERRORS, ErrorResponse, Fault
+from kubewright.explore.faults import ERRORS, ErrorResponse, Fault, FaultTarget
 from kubewright.explore.state import IGNORED_RESOURCES, RequestRecord
-from kubewright.explore.trace import POINT_KINDS, Trace, TraceEvent
+from kubewright.explore.trace import Trace, TraceEvent
+from kubewright.explore.transport import resource_of
 
 from .activity import Activity
-from .points import PointKey, PointNames
 from .process import ForeignProcess
 from .watches import EventStream, decode_event, expired_event
 
@@ -54,13 +55,12 @@ class FaultInjector:
         activity: Activity,
         *,
         revision: Callable[[], int],
-        names: PointNames,
-        plan: Mapping[PointKey, Fault],
+        plan: Mapping[str, Fault],
     ) -> None:
-        """`revision` returns the revision of the last change of the store."""
+        """`revision` returns the revision of the last change of the store; `plan` has faults by `place`."""
         self.trace = Trace()
-        self.names = names
-        names.start(self.trace)
+        self.step = 1
+        """Task switches are not counted."""
         self.requests: list[RequestRecord] = []
         self.injected: list[Fault] = []
         """Faults whose point was reached."""
@@ -72,8 +72,6 @@ class FaultInjector:
         """Whether the program has sent a request, of any kind."""
         self.changed_at: dict[str, int] = {}
         """Revision of the last change of each resource."""
-        self.stale_reads: dict[str, bool] = {}
-        """Points of lists that may be stale, and whether the resource has changed before."""
         self._plan = plan
         self._handle: HTTPHandler
         self._process = process
@@ -98,12 +96,9 @@ class FaultInjector:
         return frozenset(each.watch for each in self.streams)
 
     def record(
-        self, kind: str, process: str, text: str, *, revision: int = 0, body: bytes = b"", shared: str = ""
-    ) -> tuple[TraceEvent, Fault | None]:
-        """Append an event to the trace; return it with the fault that is planned for its point.
-
-        `shared` is the text by which other runs find the point, if it is not that of the event.
-        """
+        self, kind: str, process: str, text: str, *, revision: int = 0, body: bytes = b""
+    ) -> TraceEvent:
+        """Append an event to the trace."""
         event = TraceEvent(
             len(self.trace.events),
             self._loop.time() - self.started,
@@ -116,16 +111,16 @@ class FaultInjector:
             store_revision=self._revision(),
             body=body,
         )
-        fault = None
-        if kind in POINT_KINDS:
-            key = self.names.key(kind, shared or text)
-            event.point = self.names.name(kind, key, self.trace)
-            fault = self._plan.get(key)
-        self.trace.events.append(event)
+        self.trace.append(event)
+        return event
+
+    def _fault_at(self, event: TraceEvent) -> Fault | None:
+        """Return the fault that is planned for a point, and record it."""
+        fault = self._plan.get(event.place)
         if fault is not None:
             self.injected.append(fault)
-            self.record("fault", process, str(fault))
-        return event, fault
+            self.record("fault", event.process, str(fault))
+        return fault
 
     async def __call__(self, request: HTTPRequest) -> HTTPResponse:
         """Serve a request, with the fault that is planned for it."""
@@ -150,27 +145,30 @@ class FaultInjector:
             self._activity.changed()
         else:
             self._activity.read(f"{text}?{request.query.raw}")
-        event, fault = self.record(kind, self._process.name, text, body=request.received_body)
+        event = self.record(kind, self._process.name, text, body=request.received_body)
+        event.accepts_stale = info.verb == "list" and accepts_stale(request.query)
+        fault = self._fault_at(event)
         if kind != "write":
             await self._wait_until_unblocked(request.path)
-        if fault is not None:
-            response = await self._inject(fault, event, request)
-            if response is not None:
-                return response
-        response = await self._serve(request, info, event, fault)
-        if fault is not None and await self._inject_after(fault, event):
-            return _break_connection(request)
+        if fault is None:
+            return await self._serve(request, info, event)
+        target = _RequestTarget(self, request, event)
+        try:
+            await fault.before(target)
+            response = await self._serve(request, info, event, is_stale=target.is_stale)
+            await fault.after(target)
+        except _InjectedResponse as injected:
+            return injected.response
         return response
 
     async def _serve(
-        self, request: HTTPRequest, info: RequestInfo, event: TraceEvent, fault: Fault | None
+        self, request: HTTPRequest, info: RequestInfo, event: TraceEvent, *, is_stale: bool = False
     ) -> HTTPResponse:
         if info.verb == "watch":
             return await self._watch(request, info, event)
         before = self._revision()
-        if info.verb == "list" and accepts_stale(request.query):
-            self.stale_reads[event.point] = _resource(info) in self.changed_at
-            self._make_stale(request, info, fault)
+        if event.accepts_stale:
+            self._make_stale(request, info, is_stale)
         response = await self._handle(request)
         event.status, event.ended = response.status, 1
         name = info.name
@@ -179,7 +177,7 @@ class FaultInjector:
                 metadata = _decode_header(response.body).metadata
                 event.revision = int(metadata.resource_version or 0)
                 name = name or metadata.name or ""
-                self.names.add_generated(name, metadata.generate_name or "")
+                self.trace.add_generated(name, metadata.generate_name or "")
             if info.verb == "create" and not info.name:
                 event.text = _with_name(_describe(info), info, name)
         elif info.verb == "list" and response.status < 300:
@@ -199,59 +197,28 @@ class FaultInjector:
 
     # Faults of requests
 
-    async def _inject(self, fault: Fault, event: TraceEvent, request: HTTPRequest) -> HTTPResponse | None:
-        """Inject a fault before a request is served; return the response if it is not served."""
-        if fault.action == "crash-before":
-            self.crash()
-            return _break_connection(request)
-        if fault.action == "outage":
-            self.pending += 1
-            self._loop.call_later(fault.seconds, self._end_delay)
-            self._outage_until = self._loop.time() + fault.seconds
-            for each in list(self.streams):
-                each.drop()
-            return _break_connection(request)
-        if fault.action == "slow-request":
-            await self._sleep(fault.seconds)
-        if fault.action in ("error", "lost-request"):
-            is_lost = fault.action == "lost-request"
-            error = ERRORS["timeout" if is_lost else fault.value]
-            event.status, event.ended = error.status, 1
-            if is_lost:
-                await self._sleep(TIMEOUT_SECONDS)
-            return _error_response(error)
-        return None
-
-    async def _inject_after(self, fault: Fault, event: TraceEvent) -> bool:
-        """Inject a fault after a request was served; return whether the response is lost."""
-        if fault.action == "slow-response":
-            await self._sleep(fault.seconds)
-        elif fault.action == "lost-response":
-            await self._sleep(TIMEOUT_SECONDS)
-            event.ended = 0
-            return True
-        elif fault.action == "crash-after":
-            self.crash()
-            return True
-        elif fault.action == "stale" and event.kind == "write":
-            self._lagging_until = self._loop.time() + fault.seconds
-            self._lagging_revision = max(event.revision - 1, 1)
-            self.crash()
-            return True
-        return False
-
-    def crash(self) -> None:
-        """Kill the program."""
+    def crash(self, *, lag: float, revision: int) -> None:
+        """Kill the program; with `lag`, lists of the next one can be as of a revision."""
+        if lag:
+            self._lagging_until, self._lagging_revision = self._loop.time() + lag, revision
         self.record("crash", self._process.name, "killed")
         self.streams.clear()
         self._activity.changed()
         self._process.kill()
 
-    def _make_stale(self, request: HTTPRequest, info: RequestInfo, fault: Fault | None) -> None:
+    def disconnect(self, seconds: float) -> None:
+        """Accept no connections for some time."""
+        self.pending += 1
+        self._loop.call_later(seconds, self._end_delay)
+        self._outage_until = self._loop.time() + seconds
+        for each in list(self.streams):
+            each.drop()
+
+    def _make_stale(self, request: HTTPRequest, info: RequestInfo, is_stale: bool) -> None:
         """Let a list that accepts any revision have an older one."""
         revision = 0
-        if fault is not None and fault.action == "stale":
-            revision = self.changed_at.get(_resource(info), 1) - 1
+        if is_stale:
+            revision = self.changed_at.get(resource_of(info), 1) - 1
         elif self._lagging_until > self._loop.time():
             revision = self._lagging_revision
         if revision:
@@ -259,7 +226,8 @@ class FaultInjector:
             values.update(resourceVersion=str(revision), resourceVersionMatch="Exact")
             request.query = Query(urlencode(values))
 
-    async def _sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass, in which the program is not idle."""
         with self._delaying():
             await asyncio.sleep(max(seconds, 0.0))
 
@@ -279,7 +247,7 @@ class FaultInjector:
         """Wait for the end of the gap of a resource."""
         until = self._blocked.get(path, 0.0)
         if until > self._loop.time():
-            await self._sleep(until - self._loop.time())
+            await self.sleep(until - self._loop.time())
 
     # Watches
 
@@ -299,7 +267,7 @@ class FaultInjector:
             self._deliver,
             watch=f"{_describe(info)} {info.label_selector} {info.field_selector}".rstrip(),
             path=request.path,
-            resource=_resource(info),
+            resource=resource_of(info),
             process=process,
             is_initial=sends_initial == "true" or (not sends_initial and version in ("", "0")),
             revision=revision,
@@ -325,45 +293,114 @@ class FaultInjector:
                 stream.is_initial = False
             return line + b"\n"
         self._activity.restart()
-        self.names.add_generated(seen.name, seen.generate_name)
+        self.trace.add_generated(seen.name, seen.generate_name)
         text = f"{seen.type} {stream.resource} {seen.where}"
         if stream.is_initial and seen.revision <= stream.revision:
             return line + b"\n"
         if seen.revision > self._lagging_revision and self._lagging_until > self._loop.time():
-            await self._sleep(self._lagging_until - self._loop.time())
-        event, fault = self.record("delivery", stream.process, text, revision=seen.revision, body=seen.body)
+            await self.sleep(self._lagging_until - self._loop.time())
+        event = self.record("delivery", stream.process, text, revision=seen.revision, body=seen.body)
+        fault = self._fault_at(event)
+        target = _DeliveryTarget(self, stream, line + b"\n", event)
         if fault is not None:
-            return await self._inject_delivery(fault, stream, line, event)
-        return line + b"\n"
+            await fault.before(target)
+        return target.sent
 
-    async def _inject_delivery(
-        self, fault: Fault, stream: EventStream, line: bytes, event: TraceEvent
-    ) -> bytes:
-        if fault.action == "hold":
-            await self._sleep(fault.seconds)
-            # The event has been seen only now.
-            self.trace.events.remove(event)
-            self.trace.events.append(event)
-            event.time, event.store_revision = self._loop.time() - self.started, self._revision()
-            self._number()
-            return line + b"\n"
-        if fault.action in ("expired", "gap"):
-            # The event cannot be received any more: all older resource versions are too old.
-            self._expired[stream.path] = event.revision
-        if fault.action == "expired":
-            stream.end()
-            return expired_event()
-        if fault.action == "gap":
-            self._blocked[stream.path] = self._loop.time() + fault.seconds
-            return b""
-        if fault.action == "reset":
-            stream.drop()
-            return b""
-        return line + b"\n"
-
-    def _number(self) -> None:
-        for number, each in enumerate(self.trace.events):
+    def move_to_end(self, event: TraceEvent) -> None:
+        """Note that a delivery has been seen only now."""
+        events = self.trace.events
+        events.remove(event)
+        events.append(event)
+        event.time, event.store_revision = self._loop.time() - self.started, self._revision()
+        for number, each in enumerate(events):
             each.number = number
+
+    def expire(self, stream: EventStream, event: TraceEvent, seconds: float) -> None:
+        """Make all resource versions before an event too old for watches, and block them for some time."""
+        self._expired[stream.path] = event.revision
+        self._blocked[stream.path] = self._loop.time() + seconds
+
+
+class _InjectedResponse(Exception):
+    """A fault has responded to a request instead of the server."""
+
+    def __init__(self, response: HTTPResponse) -> None:
+        super().__init__(response.status)
+        self.response = response
+
+
+class _RequestTarget(FaultTarget):
+    """A request of the program."""
+
+    def __init__(self, injector: FaultInjector, request: HTTPRequest, event: TraceEvent) -> None:
+        self.event = event
+        self.is_stale = False
+        self._injector = injector
+        self._request = request
+
+    async def wait(self, seconds: float) -> None:
+        """Delay the request or its response."""
+        await self._injector.sleep(seconds)
+
+    async def respond(self, error: ErrorResponse) -> None:
+        """End the request with an error response."""
+        self.event.status, self.event.ended = error.status, 1
+        raise _InjectedResponse(_error_response(error))
+
+    async def time_out(self) -> None:
+        """Respond 504, or break the connection if the request has had its effect."""
+        await self._injector.sleep(TIMEOUT_SECONDS)
+        if not self.event.ended:
+            await self.respond(ERRORS["timeout"])
+        self.event.ended = 0
+        self._break()
+
+    async def disconnect(self, seconds: float) -> None:
+        """Break the connections of the program."""
+        self._injector.disconnect(seconds)
+        self._break()
+
+    async def make_stale(self) -> None:
+        """Let a list return the state before the last change of its resource."""
+        self.is_stale = True
+
+    async def crash(self, *, lag: float = 0.0) -> None:
+        """Kill the program."""
+        self._injector.crash(lag=lag, revision=max(self.event.revision - 1, 1))
+        self._break()
+
+    def _break(self) -> None:
+        raise _InjectedResponse(_break_connection(self._request))
+
+
+class _DeliveryTarget(FaultTarget):
+    """An event of a watch, before it is sent."""
+
+    def __init__(self, injector: FaultInjector, stream: EventStream, line: bytes, event: TraceEvent) -> None:
+        self.event = event
+        self.sent = line
+        """What is sent; empty ends the watch."""
+        self._injector = injector
+        self._stream = stream
+
+    async def wait(self, seconds: float) -> None:
+        """Delay the event."""
+        await self._injector.sleep(seconds)
+        self._injector.move_to_end(self.event)
+
+    async def break_watch(self) -> None:
+        """Break the connection of the watch."""
+        self._stream.drop()
+        self.sent = b""
+
+    async def expire_watch(self, seconds: float = 0.0) -> None:
+        """End the watch; the event cannot be received any more."""
+        self._injector.expire(self._stream, self.event, seconds)
+        if seconds:
+            self.sent = b""
+        else:
+            self._stream.end()
+            self.sent = expired_event()
 
 
 def accepts_stale(query: Query) -> bool:
@@ -382,12 +419,8 @@ def _kind_of(info: RequestInfo) -> str:
     return "read" if info.verb in ("get", "list") else "write"
 
 
-def _resource(info: RequestInfo) -> str:
-    return f"{info.resource}.{info.group}" if info.group else info.resource
-
-
 def _describe(info: RequestInfo) -> str:
-    resource = _resource(info)
+    resource = resource_of(info)
     if info.subresource:
         resource += f"/{info.subresource}"
     where = "/".join(filter(None, (info.namespace, info.name)))

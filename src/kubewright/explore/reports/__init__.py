@@ -4,7 +4,6 @@
 - `run_report`: `describe_run`, the report of one run
 - `timeline`: the timeline of a trace: what was true, what the operator saw, what it wrote
 - `owner_graph`: the owner graph of a state as a tree, and the differences of two of them
-- `fault_texts`: sentences about faults
 - `exploration_report`: the report of an exploration
 - `text`: plain text with rich
 - `html`: one self-contained page

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kubewright.explore.replay import generated_test
+from kubewright.explore.subjects import Subject, generated_test, replay_command
 
 from .model import ExplorationReport, FamilyReport, ViolationReport
 from .run_report import describe_run, relative_path
@@ -16,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def report_of(
-    result: Exploration, *, operator: str, scenarios: Sequence[Scenario], seed: int = 0
+    result: Exploration, subject: Subject, *, scenarios: Sequence[Scenario], seed: int = 0
 ) -> ExplorationReport:
-    """Return the report of an exploration; `operator` is what the command line has, `module:operator`."""
+    """Return the report of an exploration."""
     families = [
         FamilyReport(
             name=name,
@@ -26,6 +28,7 @@ def report_of(
             runs=result.runs_by_family.get(name, 0),
             skipped=points - result.runs_by_family.get(name, 0),
             violations=sum(each.family == name for each in result.violations),
+            unexplored=result.unexplored.get(name, ()),
         )
         for name, points in result.points.items()
     ]
@@ -35,37 +38,59 @@ def report_of(
         for each in result.coverage
     }
     return ExplorationReport(
-        operator=operator,
+        operator=subject.name,
         seed=seed,
         scenarios=[str(each) for each in scenarios],
         families=families,
-        violations=[_violation(each, operator, by_name[each.scenario]) for each in result.violations],
+        violations=[_violation(each, subject, by_name[each.scenario]) for each in result.violations],
         runs=result.runs,
         seconds=result.seconds,
         complete=not result.is_exhausted,
+        nondeterministic=result.nondeterministic,
+        notes=result.notes,
         coverage=coverage,
     )
 
 
 def scenario_file(scenario: Scenario) -> str:
-    """Return the file of a scenario, without the line or document."""
-    source = relative_path(scenario.source)
+    """Return the file of a scenario, without the line or document, for commands and tests."""
+    source = scenario.source
+    relative = os.path.relpath(source)
+    if source.startswith("/") and not relative.startswith(".."):
+        source = relative
     path, colon, line = source.rpartition(":")
     return path if colon and line.split()[0].isdecimal() else source
 
 
-def _violation(violation: Violation, operator: str, scenario: Scenario) -> ViolationReport:
-    file, token = scenario_file(scenario), violation.token
+def save_replays(
+    directory: Path, result: Exploration, subject: Subject, *, scenarios: Sequence[Scenario]
+) -> None:
+    """Write a replay file for each violation, and the output of a program beside it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    files = {each.name: scenario_file(each) for each in scenarios}
+    for number, each in enumerate(result.violations, 1):
+        path = directory / f"{number:02}-{each.name}.json"
+        replay = subject.replay(each, files[each.scenario])
+        replay.write(path)
+        if replay.command:
+            path.with_suffix(".log").write_text(each.run.output)
+
+
+def _violation(violation: Violation, subject: Subject, scenario: Scenario) -> ViolationReport:
+    file, token, tolerances = scenario_file(scenario), violation.token, violation.tolerances
+    is_compared = violation.name == "final-state" and bool(violation.faults)
     return describe_run(
         violation.run,
         scenario,
         name=violation.name,
         message=violation.message,
-        expected=violation.reference.state if violation.name == "final-state" else None,
+        expected=violation.reference.state if is_compared else None,
         count=violation.count,
-        replay=f"kubewright explore {operator} --scenario {file} --replay '{token}'",
-        test=generated_test(token, operator=operator, scenario_file=file, finding=violation.name),
+        replay=replay_command(subject, token, scenario_file=file, tolerances=tolerances),
+        test=generated_test(
+            subject, token, scenario_file=file, finding=violation.name, tolerances=tolerances
+        ),
     )
 
 
-__all__ = ["report_of", "scenario_file"]
+__all__ = ["report_of", "save_replays", "scenario_file"]

@@ -86,6 +86,8 @@ class FamilyReport:
     skipped: int = 0
     """Runs that are equivalent to others, or that the budget did not allow."""
     violations: int = 0
+    unexplored: Sequence[str] = ()
+    """Faults that the budget left out, as tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

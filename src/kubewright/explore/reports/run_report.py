@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from kubewright.explore.run import Finding, Run
 
-from .fault_texts import explain_fault
 from .model import ViolationReport
 from .owner_graph import owner_graph
 from .timeline import timeline_of
@@ -48,7 +47,7 @@ def describe_run(
         rule=name,
         problems=[finding.message],
         faults=[str(each) for each in run.faults],
-        explanation=[explain_fault(each, run.trace) for each in run.faults],
+        explanation=[each.explain(run.trace) for each in run.faults],
         steps=[each for number, each in enumerate(run.steps) if number not in skipped],
         timeline=timeline_of(run.trace, until=until),
         before=owner_graph(before, compared_with=after, is_after=False) if before is not None else [],

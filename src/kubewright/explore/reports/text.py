@@ -27,6 +27,8 @@ _STYLES: Final = {
 }
 _CHANGE_STYLES: Final = {"added": "green", "removed": "red", "changed": "yellow", "": ""}
 _CHANGE_MARKS: Final = {"added": "+ ", "removed": "- ", "changed": "~ ", "": ""}
+MAX_UNEXPLORED: Final = 3
+"""Number of faults of a family that are listed; the JSON report has all of them."""
 _COLUMNS: Final = {"true": "TRUE", "saw": "SAW", "wrote": "WROTE"}
 
 
@@ -44,7 +46,7 @@ def print_report(report: ExplorationReport, console: Console) -> None:
         else Text("no violations", style="bold green")
     )
     rate = f", {report.runs / report.seconds * 60:.0f} per minute" if report.seconds else ""
-    limit = "" if report.complete else "; the budget was used up, not every point was explored"
+    limit = "" if report.complete else "; not every fault was explored"
     console.print(
         Text.assemble(verdict, f" in {report.runs} runs ({report.seconds:.1f} s{rate}){limit}"),
         soft_wrap=True,
@@ -67,6 +69,12 @@ def _print_families(report: ExplorationReport, console: Console) -> None:
             Text(str(each.violations), style="bold red" if each.violations else ""),
         )
     console.print(table)
+    for each in report.families:
+        if each.unexplored:
+            shown = ", ".join(each.unexplored[:MAX_UNEXPLORED])
+            more = ", ..." if len(each.unexplored) > MAX_UNEXPLORED else ""
+            text = f"not explored: {len(each.unexplored)} of {each.points} {each.name}: {shown}{more}"
+            console.print(Text(text), soft_wrap=True)
 
 
 def print_violation(violation: ViolationReport, console: Console, *, number: int = 0) -> None:

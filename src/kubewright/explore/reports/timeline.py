@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from kubewright.explore.faults import Fault, FaultError
 from kubewright.explore.trace import Trace, TraceEvent
 
-from .fault_texts import explain_fault
 from .model import Column, Emphasis, TimelineEntry
 
 MAX_NAMES = 8
@@ -256,7 +255,7 @@ def _qualified(resource: str) -> str:
 
 def _fault_text(text: str, trace: Trace) -> str:
     try:
-        return f"fault {text}: {explain_fault(Fault.parse(text), trace)}"
+        return f"fault {text}: {Fault.parse(text).explain(trace)}"
     except FaultError:
         return f"fault {text}"
 

@@ -1,0 +1,45 @@
+"""`gap`: intermediate states are never seen, because the watch breaks and the objects are listed again later.
+
+A gap hides at least two changes of one object; one with fewer is a delay (`hold`). It ends after the next
+change of the object, or after the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kubewright.explore.trace import Trace
+
+from .events import MARGIN, subject
+from .fault import Fault
+from .targets import FaultTarget, Timing
+
+
+def _gaps(trace: Trace, timing: Timing) -> Iterator[Fault]:
+    deliveries = list(trace.points("delivery"))
+    for index, event in enumerate(deliveries):
+        key = (event.process, subject(event))
+        same = [each for each in deliveries[index + 1 :] if (each.process, subject(each)) == key]
+        if not timing.is_virtual:
+            if same:
+                yield Gap(event.point, seconds=timing.gap_seconds)
+            continue
+        for end in (*same[:1], *same[-1:]):
+            seconds = round(end.time - event.time + MARGIN, 3)
+            if seconds <= timing.gap_seconds:
+                yield Gap(event.point, seconds=seconds)
+
+
+class Gap(Fault):
+    """The watch breaks, cannot be started for the delay, and then gets 410 Gone."""
+
+    action = "gap"
+    points = "d"
+    sentence = (
+        "the watch breaks before the event {event}, and after {seconds:g} s the operator must list again"
+    )
+    families = {"unobserved": _gaps}
+
+    async def before(self, target: FaultTarget) -> None:
+        """Break the watch."""
+        await target.expire_watch(self.seconds)
