@@ -52,7 +52,14 @@ func (r *CronJobReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 }
 
 func (r *CronJobReconciler) SetupWithManager(mgr ctrl.Manager) error {
-\treturn ctrl.NewControllerManagedBy(mgr).For(&batchv1.CronJob{}).Owns(&kbatch.Job{}).Complete(r)
+\treturn ctrl.NewControllerManagedBy(mgr).
+\t\tFor(&batchv1.CronJob{}).
+\t\tOwns(&kbatch.Job{}).
+\t\tWatches(
+\t\t\t&corev1.Secret{},
+\t\t\thandler.EnqueueRequestsFromMapFunc(r.find),
+\t\t).
+\t\tComplete(r)
 }
 """
 WEBHOOK = """
@@ -204,17 +211,194 @@ def test_from_kubebuilder(go_project: Path, tmp_path: Path) -> None:
     )
     report = (project / "MIGRATION.md").read_text(encoding="utf-8")
     assert "`CronJobReconciler` reconciles CronJob" in report
-    assert "`src/cronjobs/cron_job_controller.py`: `@operator.reconcile(CronJob, owns=(Job,))`" in report
+    assert (
+        "`src/cronjobs/cron_job_controller.py`: `@operator.reconcile(CronJob, owns=(Job,), "
+        "watches=[... Secret])`"
+    ) in report
     assert '`@operator.validate(CronJob, on=("create",))`' in report
     assert "kubewright create api --group apps --version v1 --kind Deployment --no-resource" in report
     assert 'Rbac(groups=("core",), resources=("nodes",), verbs=("list",)),' in report
-    sample = project / "config" / "samples" / "batch.tutorial.kubebuilder.io_v1_cronjob.yaml"
+    sample = project / "config" / "samples" / "batch_v1_cronjob.yaml"
     assert yaml.safe_load(sample.read_text(encoding="utf-8"))["spec"] == {"schedule": "*/1 * * * *"}
     name = "batch.tutorial.kubebuilder.io_cronjobs.yaml"
     before = yaml.safe_load((go_project / "config/crd/bases" / name).read_text(encoding="utf-8"))
     after = yaml.safe_load((project / "config" / "crd" / name).read_text(encoding="utf-8"))
     assert not [change for change in compare_crds(before, after) if change.breaking]
     run_checks(project)
+
+
+KUBEBUILDER_2 = {
+    "PROJECT": """
+domain: example.com
+repo: example.com/shops
+version: "2"
+resources:
+- {group: store, kind: Shop, version: v1}
+""",
+    "controllers/shop_controller.go": """
+func (r *ShopReconciler) Reconcile(req ctrl.Request) (ctrl.Result, error) {
+}
+
+func (r *ShopReconciler) SetupWithManager(mgr ctrl.Manager) error {
+\treturn ctrl.NewControllerManagedBy(mgr).
+\t\tFor(&storev1.Shop{}).
+\t\tWatches(&source.Kind{Type: &corev1.ConfigMap{}}, &handler.EnqueueRequestForObject{}).
+\t\tComplete(r)
+}
+""",
+    "config/crd/bases/store.example.com_shops.yaml": """
+apiVersion: apiextensions.k8s.io/v1beta1
+kind: CustomResourceDefinition
+metadata: {name: shops.store.example.com, creationTimestamp: null}
+spec:
+  group: store.example.com
+  names: {kind: Shop, listKind: ShopList, plural: shops, singular: shop}
+  scope: Namespaced
+  version: v1
+  additionalPrinterColumns: [{name: Size, type: integer, JSONPath: .spec.size}]
+  subresources: {status: {}}
+  validation:
+    openAPIV3Schema:
+      properties:
+        spec: {type: object, properties: {size: {type: integer, format: int32}}}
+        status: {type: object}
+""",
+    "config/samples/store_v1_shop.yaml": """
+apiVersion: store.example.com/v1
+kind: Shop
+metadata: {name: small}
+spec: {size: 1}
+---
+apiVersion: store.example.com/v1
+kind: Shop
+metadata: {name: large}
+spec: {size: 9}
+""",
+}
+
+
+def write_files(root: Path, files: dict[str, str]) -> None:
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+
+
+def test_from_kubebuilder_2(tmp_path: Path) -> None:
+    """Its definitions are v1beta1, and its PROJECT file does not declare controllers."""
+    write_files(tmp_path / "go", KUBEBUILDER_2)
+    done = kubewright(tmp_path, "init", "shops", "--from-kubebuilder", "go")
+    assert done.returncode == 0, done.stderr
+    project = tmp_path / "shops"
+    report = (project / "MIGRATION.md").read_text(encoding="utf-8")
+    assert "`@operator.reconcile(Shop, watches=[... ConfigMap])`" in report
+    assert (project / "src" / "shops" / "shop_controller.py").is_file()
+    samples = [
+        yaml.safe_load(path.read_text(encoding="utf-8"))["metadata"]["name"]
+        for path in sorted((project / "config" / "samples").glob("*_shop*.yaml"))
+    ]
+    assert samples == ["small", "large"]
+    crd = yaml.safe_load((project / "config/crd/store.example.com_shops.yaml").read_text(encoding="utf-8"))
+    version = crd["spec"]["versions"][0]
+    assert version["additionalPrinterColumns"][0]["jsonPath"] == ".spec.size"
+    assert (
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"]["format"] == "int32"
+    )
+    assert version["subresources"] == {"status": {}}
+
+
+def test_a_failed_migration_leaves_the_directory_as_it_was(tmp_path: Path) -> None:
+    name = "config/crd/bases/store.example.com_shops.yaml"
+    invalid = KUBEBUILDER_2[name].replace("kind: Shop,", "kind: shop,")
+    write_files(tmp_path / "go", {**KUBEBUILDER_2, name: invalid})
+    (tmp_path / "shops").mkdir()
+    (tmp_path / "shops" / "notes.txt").write_text("keep", encoding="utf-8")
+    done = kubewright(tmp_path, "init", "shops", "--from-kubebuilder", "go")
+    assert done.returncode == 1
+    assert "kind 'shop' is not a CamelCase name" in done.stderr
+    assert [path.name for path in (tmp_path / "shops").iterdir()] == ["notes.txt"]
+
+
+KOPF_NAMES = """
+import kopf
+
+
+@kopf.on.create("kopfexamples", labels={"a": "b"})
+def created(**_): ...
+
+@kopf.timer("kex", interval=2, idle=5, sharp=True, initial_delay=1.5)
+def tick(**_): ...
+
+@kopf.on.delete("KopfExample", optional=True)
+def deleted(**_): ...
+
+@kopf.on.delete("kopf.dev", "kopfexamples")
+def deleted_too(**_): ...
+
+@kopf.on.delete("pods")
+def pod_deleted(**_): ...
+
+@kopf.on.validate("kex", operation="CREATE")
+def check(**_): ...
+
+@kopf.on.validate("kex")
+def check_more(**_): ...
+"""
+KOPF_CRD = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: kopfexamples.kopf.dev}
+spec:
+  group: kopf.dev
+  scope: Namespaced
+  names: {kind: KopfExample, plural: kopfexamples, singular: kopfexample, shortNames: [kex]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+"""
+
+
+def test_from_kopf_with_names_of_any_form(tmp_path: Path) -> None:
+    """The definition tells the group; what the decorators of Kubewright do not have is in the report."""
+    write_files(tmp_path, {"example.py": KOPF_NAMES, "crd.yaml": KOPF_CRD})
+    done = kubewright(tmp_path, "init", "example", "--from-kopf", "example.py", "--crds", "crd.yaml")
+    assert done.returncode == 0, done.stderr
+    project = tmp_path / "example"
+    handlers = (project / "src" / "example" / "handlers.py").read_text(encoding="utf-8")
+    for text in (
+        "@operator.on.create(KopfExample)\nasync def created(",
+        "@operator.timer(KopfExample, interval=2, initial_delay=1.5, idle=5, sharp=True)\nasync def tick(",
+        "@operator.finalize(KopfExample)\nasync def deleted(",
+        "\n\nasync def deleted_too(",
+        '@operator.finalize(Pod, finalizer="example.com/example")\nasync def pod_deleted(',
+        "@operator.validate(KopfExample)\ndef check(",
+        "\n\ndef check_more(",
+    ):
+        assert text in handlers
+    notes = {
+        row.split("`")[1]: row.rpartition(" | ")[2].removesuffix(" |")
+        for row in (project / "MIGRATION.md").read_text(encoding="utf-8").splitlines()
+        if row.startswith("| `")
+    }
+    assert notes["created"].startswith("`labels`: return early")
+    assert notes["tick"] == ""
+    assert notes["deleted"].startswith("`optional`: a finalizer is always added")
+    assert notes["deleted_too"] == "call it from `deleted`"
+    assert notes["check"] == "`operation`: `on=` of `@operator.validate`"
+    assert notes["check_more"] == "call it from `check`"
+    run_checks(project)
+
+
+def test_from_kopf_without_a_group(tmp_path: Path) -> None:
+    write_files(tmp_path, {"example.py": KOPF_NAMES})
+    done = kubewright(tmp_path, "init", "example", "--from-kopf", "example.py")
+    assert done.returncode == 1
+    assert "do not name the group of kopfexamples; pass its definition with --crds FILE" in done.stderr
+    assert not (tmp_path / "example").exists()
 
 
 def test_from_kopf(tmp_path: Path) -> None:
@@ -261,9 +445,13 @@ def test_types_of_kopf_resources_come_from_their_definitions(tmp_path: Path) -> 
     [
         ('"example.com", "v1", "shops"', KopfResource("example.com", "v1", "shops")),
         ('"example.com/v2", "shops"', KopfResource("example.com", "v2", "shops")),
-        ('"shops.example.com"', KopfResource("example.com", "v1", "shops")),
+        ('"shops.example.com"', KopfResource("example.com", "", "shops")),
+        ('"shops.v1.example.com"', KopfResource("example.com", "v1", "shops")),
+        ('"example.com", "shops"', KopfResource("example.com", "", "shops")),
+        ('"v1", "pods"', KopfResource("", "v1", "pods")),
+        ('kind="Shop"', KopfResource("", "", "Shop")),
         ('group="example.com", version="v1", plural="shops"', KopfResource("example.com", "v1", "shops")),
-        ('"pods"', KopfResource("", "v1", "pods")),
+        ('"pods"', KopfResource("", "", "pods")),
         ("kopf.EVERYTHING", None),
     ],
 )

@@ -19,6 +19,13 @@ def init_project(directory: Path, project: ProjectInputs) -> Changes:
 
     An existing `pyproject.toml` gets the table `[tool.kubewright]` and is not changed otherwise.
     """
+    writer = prepare_project(directory, project)
+    writer.changes.next.append("kubewright create api --group GROUP --version v1 --kind KIND")
+    return writer.commit()
+
+
+def prepare_project(directory: Path, project: ProjectInputs) -> FileWriter:
+    """Return a writer with the files of a new project, to which more can be added before they are written."""
     _check_no_project(directory)
     writer = FileWriter(directory, ScaffoldLock(project))
     for path, text in render_init(project).items():
@@ -26,8 +33,7 @@ def init_project(directory: Path, project: ProjectInputs) -> Changes:
             _add_table(writer, project)
         else:
             writer.keep_or_create(path, text, "init")
-    writer.changes.next.append("kubewright create api --group GROUP --version v1 --kind KIND")
-    return writer.commit()
+    return writer
 
 
 def _check_no_project(directory: Path) -> None:

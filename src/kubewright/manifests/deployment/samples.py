@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from .names import Manifest
@@ -21,7 +22,7 @@ _FORMATS: Final = {
 _MAX_DEPTH: Final = 8
 
 
-def sample_file(definition: Manifest, version: str, domain: str) -> str:
+def sample_file(definition: Mapping[str, Any], version: str, domain: str) -> str:
     """Return the path of a sample object; the domain of the project is not part of it."""
     spec = definition["spec"]
     group = spec["group"].removesuffix(f".{domain}") if domain else spec["group"]

@@ -39,8 +39,7 @@ def create_api(directory: Path, resource: ResourceInput) -> Changes:
         if not versions[0].controller:
             writer.changes.warnings.append(f"no controller reconciles {resource.kind}")
     else:
-        if any(each.kind == resource.kind and each.controller for each in lock.resources):
-            resource = replace(resource, controller_name=f"{resource.group_package}-{resource.kind}".lower())
+        resource = name_controller(lock, resource)
         templates, rendered = render_api(project, resource)
         for path, text in render_group(project, resource).items():
             writer.keep_or_create(path, text, "group")
@@ -60,6 +59,13 @@ def create_api(directory: Path, resource: ResourceInput) -> Changes:
     )
     writer.changes.next.append("pytest")
     return writer.commit()
+
+
+def name_controller(lock: ScaffoldLock, resource: ResourceInput) -> ResourceInput:
+    """Return a resource whose controller has a name of its own if a kind of another group has its kind."""
+    if any(each.kind == resource.kind and each.controller for each in lock.resources):
+        return replace(resource, controller_name=f"{resource.group_package}-{resource.kind}".lower())
+    return resource
 
 
 def check_resource(lock: ScaffoldLock, resource: ResourceInput) -> None:

@@ -14,7 +14,7 @@ from kubewright.scaffold.lock import ScaffoldLock
 from kubewright.scaffold.render import COPY, render_api, render_conversion, render_group
 from kubewright.scaffold.types.from_crd import check_crd, generate_types
 
-from .api import check_resource
+from .api import check_resource, name_controller
 
 
 def create_api_from_crd(
@@ -50,6 +50,7 @@ def add_crd(
     sources = generate_types(crd if external else _with_own_webhook(crd), external=external)
     for resource in resources:
         check_resource(lock, resource)
+    resources = [name_controller(lock, each) if each.controller else each for each in resources]
     for resource in resources:
         package = str(template_variables(project, resource)["package"])
         origin = f"{package}.{resource.module}"

@@ -8,24 +8,27 @@ CustomResourceDefinition if one is given, a module `handlers.py` with a function
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kubewright.api.builtin.resources import resource_at
-from kubewright.api.gvk import GroupVersionResource
+from kubewright.api.builtin.resources import resources as builtin_resources
+from kubewright.api.builtin.schemas import module_of
 from kubewright.scaffold.additions.crd_api import add_crd
 from kubewright.scaffold.errors import ScaffoldError
 from kubewright.scaffold.files import Changes, FileWriter
-from kubewright.scaffold.init import init_project
+from kubewright.scaffold.init import prepare_project
 from kubewright.scaffold.inputs import ProjectInputs, ResourceInput
 from kubewright.scaffold.layout import module_file
-from kubewright.scaffold.lock import ScaffoldLock
 from kubewright.scaffold.render import COPY
+from kubewright.scaffold.types.from_crd import check_crd
 from kubewright.scaffold.types.python_names import class_name, field_names, singular
 
 from .kopf_handlers import KopfHandler, KopfModule, KopfResource, read_kopf_module
 
+_ONE_PER_KIND: Final = ("on.delete", "on.validate", "on.mutate")
+"""Handlers of which a kind has one function."""
 _TEST: Final = """from kubewright.testing import RunningOperator
 
 from {package}.operator import operator
@@ -49,61 +52,100 @@ def init_from_kopf(
         raise ScaffoldError(f"{source}:{error.lineno}: {error.msg}") from None
     if not module.handlers:
         raise ScaffoldError(f"{source} has no kopf handlers")
-    created = init_project(directory, project)
-    writer = FileWriter(directory, ScaffoldLock.read(directory))
-    kinds: dict[KopfResource, tuple[str, str]] = {}
-    for resource in module.resources:
-        kinds[resource] = _builtin_kind(resource) or _add_kind(writer, resource, module, crds)
+    writer = prepare_project(directory, project)
+    types = _KopfTypes(writer, module, crds)
+    # Handlers that name a version decide which one a type has.
+    resources = sorted(module.resources, key=lambda each: not each.version)
+    kinds = {resource: types.find(resource) for resource in resources}
+    ported = list(_port(module, kinds, project))
     handlers = f"src/{project.package}/handlers.py"
-    writer.create(handlers, _handlers_source(source, module, kinds), COPY)
+    writer.create(handlers, _handlers_source(source, ported, kinds.values()), COPY)
     writer.create("tests/test_handlers.py", _TEST.format(package=project.package), COPY)
-    writer.create("MIGRATION.md", _report(source, module, kinds, handlers), COPY)
+    writer.create("MIGRATION.md", _report(source, ported, handlers), COPY)
     writer.changes.next += [f"port the bodies of the handlers in {handlers}; see MIGRATION.md", "pytest"]
-    changes = writer.commit()
-    changes.created[:0] = created.created
-    return changes
+    return writer.commit()
 
 
-def _builtin_kind(resource: KopfResource) -> tuple[str, str] | None:
-    row = resource_at(GroupVersionResource(resource.group, resource.version, resource.plural))
-    if row is None:
-        return None
-    group = row.gvk.group.partition(".")[0] or "core"
-    return f"kubewright.api.{group}.{row.gvk.version}", row.gvk.kind
+class _KopfTypes:
+    """The types of the resources of handlers: built-in ones, and those that are added to the project."""
 
+    def __init__(self, writer: FileWriter, module: KopfModule, crds: Sequence[Mapping[str, Any]]) -> None:
+        self._writer = writer
+        self._module = module
+        self._crds = crds
+        self._added: dict[str, list[ResourceInput]] = {}
+        """The versions that were added, by the name of the definition."""
 
-def _add_kind(
-    writer: FileWriter, resource: KopfResource, module: KopfModule, crds: Sequence[Mapping[str, Any]]
-) -> tuple[str, str]:
-    """Add the type of a custom resource, and return its module and name."""
-    for crd in crds:
-        names = crd["spec"]["names"]
-        if (crd["spec"]["group"], names["plural"]) == (resource.group, resource.plural):
-            added = add_crd(writer, crd, controller=False, external=False)
+    def find(self, resource: KopfResource) -> tuple[str, str]:
+        """Return the module and the name of the type of a resource."""
+        return self._defined(resource) or _builtin_type(resource) or self._create(resource)
+
+    def _defined(self, resource: KopfResource) -> tuple[str, str] | None:
+        for crd in self._crds:
+            spec = crd["spec"]
+            if not any(
+                resource.matches(spec["group"], each["name"], _names(crd)) for each in spec["versions"]
+            ):
+                continue
+            key = f"{spec['names']['plural']}.{spec['group']}"
+            if key not in self._added:
+                check_crd(crd)
+                self._added[key] = add_crd(self._writer, crd, controller=False, external=False)
+            added = self._added[key]
             found = next((each for each in added if each.version == resource.version), added[0])
             return f".{found.module}", found.kind
-    project = writer.lock.project
-    if not resource.group:
-        raise ScaffoldError(
-            f"the handlers do not name the group of {resource.plural}; pass its definition with --crds FILE"
+        return None
+
+    def _create(self, resource: KopfResource) -> tuple[str, str]:
+        """Add a type with the fields that handlers read."""
+        project = self._writer.lock.project
+        if not resource.group:
+            raise ScaffoldError(
+                f"the handlers do not name the group of {resource.name}; pass its definition with --crds FILE"
+            )
+        key = f"{resource.name.lower()}.{resource.group}"
+        for known in self._added.setdefault(key, []):
+            if resource.version in ("", known.version):
+                return f".{known.module}", known.kind
+        below = resource.group == project.domain or resource.group.endswith(f".{project.domain}")
+        plural = resource.name.lower()
+        inputs = ResourceInput(
+            group=resource.group.removesuffix(f".{project.domain}") if below else resource.group,
+            domain=project.domain if below else "",
+            version=resource.version or "v1",
+            kind=class_name(singular(plural)),
+            plural=plural,
+            controller=False,
         )
-    below = resource.group == project.domain or resource.group.endswith(f".{project.domain}")
-    inputs = ResourceInput(
-        group=resource.group.removesuffix(f".{project.domain}") if below else resource.group,
-        domain=project.domain if below else "",
-        version=resource.version,
-        kind=class_name(singular(resource.plural)),
-        plural=resource.plural,
-        controller=False,
-    )
-    text = _type_source(resource, inputs.kind, module.spec_fields)
-    writer.create(module_file(project, inputs, inputs.module), text, COPY)
-    writer.lock.put(inputs)
-    return f".{inputs.module}", inputs.kind
+        text = _type_source(inputs, resource.group, self._module.spec_fields)
+        self._writer.create(module_file(project, inputs, inputs.module), text, COPY)
+        self._writer.lock.put(inputs)
+        self._added[key].append(inputs)
+        return f".{inputs.module}", inputs.kind
 
 
-def _type_source(resource: KopfResource, kind: str, fields: Mapping[str, Any]) -> str:
+def _names(crd: Mapping[str, Any]) -> list[str]:
+    """Return the names by which kopf finds the resources of a definition."""
+    names = crd["spec"]["names"]
+    single = (names.get("plural"), names.get("singular"), names.get("kind"))
+    return [
+        *(each for each in single if each),
+        *(names.get("shortNames") or ()),
+        *(names.get("categories") or ()),
+    ]
+
+
+def _builtin_type(resource: KopfResource) -> tuple[str, str] | None:
+    for row in builtin_resources():
+        names = (row.plural, row.singular, row.gvk.kind, *row.short_names)
+        if resource.matches(row.gvk.group, row.gvk.version, names):
+            return module_of(row.gvk), row.gvk.kind
+    return None
+
+
+def _type_source(inputs: ResourceInput, group: str, fields: Mapping[str, Any]) -> str:
     """Return a module with the fields that handlers read; other fields are preserved."""
+    kind = inputs.kind
     from kubewright.scaffold.types.schema_types import TypeBuilder
 
     builder = TypeBuilder()
@@ -130,28 +172,63 @@ def _type_source(resource: KopfResource, kind: str, fields: Mapping[str, Any]) -
     ).replace("\nfrom kubewright", "\n\nfrom kubewright")
     classes = "\n\n".join(builder.classes)
     return (
-        f'"""{kind} {resource.group}/{resource.version}: add the fields of its schema."""\n\n'
+        f'"""{kind} {group}/{inputs.version}: add the fields of its schema."""\n\n'
         f"from __future__ import annotations\n\n{imports}\n\n\n{classes}\n\n"
-        f'@resource(group="{resource.group}", version="{resource.version}", plural="{resource.plural}")\n'
+        f'@resource(group="{group}", version="{inputs.version}", plural="{inputs.plural}")\n'
         f'class {kind}(CustomResource[{spec}, {status}]):\n    """A {kind}."""\n'
     )
 
 
-def _handlers_source(source: Path, module: KopfModule, kinds: Mapping[KopfResource, tuple[str, str]]) -> str:
-    by_function: dict[str, list[KopfHandler]] = {}
+@dataclass(frozen=True)
+class _PortedHandler:
+    """A handler, and what it becomes."""
+
+    handler: KopfHandler
+    kind: str
+    decorator: str | None
+    caller: str
+    """The function that has to call this one, because a kind has only one with such a decorator."""
+
+    @property
+    def note(self) -> str:
+        """What differs."""
+        call = f"call it from `{self.caller}`" if self.caller else ""
+        return "; ".join(each for each in (call, self.handler.note) if each)
+
+
+def _port(
+    module: KopfModule, kinds: Mapping[KopfResource, tuple[str, str]], project: ProjectInputs
+) -> Iterator[_PortedHandler]:
+    first: dict[tuple[str, str], str] = {}
     for handler in module.handlers:
-        by_function.setdefault(handler.function, []).append(handler)
+        home, kind = kinds[handler.resource] if handler.resource is not None else ("", "")
+        decorator = handler.decorator(kind) if kind or not handler.needs_resource else None
+        caller = ""
+        if decorator is not None and handler.event in _ONE_PER_KIND:
+            caller = first.setdefault((handler.event, kind), handler.function)
+            if caller == handler.function:
+                caller = ""
+            else:
+                decorator = None
+        if decorator is not None and handler.event == "on.delete" and not home.startswith("."):
+            decorator = f'@operator.finalize({kind}, finalizer="{project.domain}/{project.name}")'
+        yield _PortedHandler(handler, kind, decorator, caller)
+
+
+def _handlers_source(source: Path, ported: Sequence[_PortedHandler], kinds: Iterable[tuple[str, str]]) -> str:
+    by_function: dict[str, list[_PortedHandler]] = {}
+    for each in ported:
+        by_function.setdefault(each.handler.function, []).append(each)
     names = field_names(by_function)
     functions: list[str] = []
     used = {"Context": "kubewright"}
     for function, handlers in by_function.items():
-        text = _function_source(source, names[function], handlers, kinds, used)
+        text = _function_source(source, names[function], handlers, used)
         if text:
             functions.append(text)
     return (
         f'"""Handlers of {source.name}, with the same names; MIGRATION.md lists them."""\n\n'
-        f"from __future__ import annotations\n\n{_imports(used, kinds.values())}\n\n\n"
-        + "\n\n".join(functions)
+        f"from __future__ import annotations\n\n{_imports(used, kinds)}\n\n\n" + "\n\n".join(functions)
     )
 
 
@@ -170,46 +247,31 @@ def _imports(used: Mapping[str, str], kinds: Iterable[tuple[str, str]]) -> str:
     )
 
 
-def _function_source(
-    source: Path,
-    name: str,
-    handlers: Sequence[KopfHandler],
-    kinds: Mapping[KopfResource, tuple[str, str]],
-    used: dict[str, str],
-) -> str:
+def _function_source(source: Path, name: str, ported: Sequence[_PortedHandler], used: dict[str, str]) -> str:
     """Return a function with the decorators of its handlers; empty if all of them are without equivalent."""
-    decorators: list[str] = []
-    kind = ""
-    for handler in handlers:
-        kind = kinds[handler.resource][1] if handler.resource is not None else ""
-        decorator = handler.decorator(kind)
-        if decorator is not None and (kind or handler.resource is None):
-            decorators.append(decorator)
-    if not decorators:
+    decorators = "".join(f"{each.decorator}\n" for each in ported if each.decorator is not None)
+    if not decorators and not any(each.caller for each in ported):
         return ""
-    events = {handler.event for handler in handlers}
+    kind = ported[-1].kind
+    events = {each.handler.event for each in ported}
     variable = kind.lower() if kind.lower().isidentifier() and not keyword.iskeyword(kind.lower()) else "obj"
-    doc = f'    """Port of {handlers[0].function} ({source.name}:{handlers[0].line})."""\n'
+    origin = ported[0].handler
+    doc = f'    """Port of {origin.function} ({source.name}:{origin.line})."""\n'
     if events & {"on.startup", "on.cleanup"}:
-        return f"{decorators[0]}\nasync def {name}() -> None:\n{doc}"
+        return f"{decorators}async def {name}() -> None:\n{doc}"
     if "on.validate" in events:
         used["FieldError"] = "kubewright"
         head = f"def {name}({variable}: {kind}, old: {kind} | None) -> list[FieldError]:\n"
-        return f"{decorators[0]}\n{head}{doc}    return []\n"
+        return f"{decorators}{head}{doc}    return []\n"
     if "on.mutate" in events:
-        return f"{decorators[0]}\ndef {name}({variable}: {kind}) -> None:\n{doc}"
+        return f"{decorators}def {name}({variable}: {kind}) -> None:\n{doc}"
     if "index" in events:
-        return f"{decorators[0]}\ndef {name}({variable}: {kind}) -> list[str]:\n{doc}    return []\n"
+        return f"{decorators}def {name}({variable}: {kind}) -> list[str]:\n{doc}    return []\n"
     head = f"async def {name}({variable}: {kind}, ctx: Context[{kind}]) -> None:\n"
-    return "\n".join(decorators) + f"\n{head}{doc}"
+    return f"{decorators}{head}{doc}"
 
 
-def _report(
-    source: Path,
-    module: KopfModule,
-    kinds: Mapping[KopfResource, tuple[str, str]],
-    handlers: str,
-) -> str:
+def _report(source: Path, ported: Sequence[_PortedHandler], handlers: str) -> str:
     lines = [
         f"# Migration of {source.name}\n",
         f"Each handler of `{source.name}` is a function with the same name in `{handlers}`. The kopf module",
@@ -217,12 +279,11 @@ def _report(
         "| Handler | kopf | Kubewright | Note |",
         "|---|---|---|---|",
     ]
-    for handler in module.handlers:
-        kind = kinds[handler.resource][1] if handler.resource is not None else ""
-        decorator = handler.decorator(kind)
+    for each in ported:
+        handler, decorator = each.handler, each.decorator
         lines.append(
             f"| `{handler.function}` (line {handler.line}) | `@kopf.{handler.event}` "
-            f"{handler.resource or ''} | {f'`{decorator}`' if decorator else '-'} | {handler.note} |"
+            f"{handler.resource or ''} | {f'`{decorator}`' if decorator else '-'} | {each.note} |"
         )
     lines += [
         "",

@@ -15,20 +15,22 @@ from pathlib import Path
 from typing import Any, Final
 
 from kubewright.api.encoding.yaml_limits import load_limited_document
+from kubewright.manifests.deployment.samples import sample_file
 from kubewright.scaffold.additions.crd_api import add_crd
 from kubewright.scaffold.errors import ScaffoldError
 from kubewright.scaffold.files import Changes, FileWriter
-from kubewright.scaffold.init import init_project
+from kubewright.scaffold.init import prepare_project
 from kubewright.scaffold.inputs import ProjectInputs, ResourceInput, project_name
 from kubewright.scaffold.layout import module_file
-from kubewright.scaffold.lock import ScaffoldLock
 from kubewright.scaffold.render import COPY, render_webhook
 from kubewright.scaffold.types.from_crd import CRDError, read_crds
 
 _RECONCILER: Final = re.compile(r"func \(\w+ \*?(\w+)\) Reconcile\(")
-_FOR: Final = re.compile(r"\.For\(&(?:\w+\.)?(\w+)\{\}")
-_OWNS: Final = re.compile(r"\.Owns\(&(?:\w+\.)?(\w+)\{\}")
-_WATCHES: Final = re.compile(r"\.Watches\(\s*&(?:\w+\.)?(\w+)\{\}")
+# gofmt leaves the dot of a chained call on the line before. kubebuilder 2 wraps the kind of a watch.
+_KIND: Final = r"\(\s*(?:&source\.Kind\{\s*Type:\s*)?(?:&|new\()(?:\w+\.)?(\w+)[{)]"
+_FOR: Final = re.compile(rf"\bFor{_KIND}")
+_OWNS: Final = re.compile(rf"\bOwns{_KIND}")
+_WATCHES: Final = re.compile(rf"\bWatches{_KIND}")
 _RBAC: Final = re.compile(r"\+kubebuilder:rbac:(.+)")
 _WEBHOOK: Final = re.compile(
     r"func \(\w+ \*?(\w+)\) (Default|ValidateCreate|ValidateUpdate|ValidateDelete)\("
@@ -92,7 +94,8 @@ def read_kubebuilder(source: Path) -> KubebuilderProject:
         if path.name != "kustomization.yaml"
     }
     return KubebuilderProject(
-        name=project.get("projectName") or project_name(source),
+        # PROJECT files of kubebuilder 2 have no name, but the module path of Go.
+        name=project.get("projectName") or project_name(Path(project.get("repo") or source)),
         domain=project.get("domain") or "example.com",
         multigroup=bool(project.get("multigroup")),
         namespaced=bool(project.get("namespaced")),
@@ -124,21 +127,25 @@ def init_from_kubebuilder(directory: Path, source: Path, **inputs: Any) -> Chang
         "multigroup": found.multigroup or len(groups) > 1,
         "namespaced": found.namespaced,
     }
-    changes = init_project(directory, ProjectInputs(**{**defaults, **given}))
-    writer = FileWriter(directory, ScaffoldLock.read(directory))
+    writer = prepare_project(directory, ProjectInputs(**{**defaults, **given}))
+    reconciled = {
+        kind for text in found.go_files.values() if _RECONCILER.search(text) for kind in _FOR.findall(text)
+    }
     for crd in found.crds:
         entries = [found.resource(crd, each["name"]) for each in crd["spec"]["versions"]]
-        has_controller = any(each.get("controller") or each.get("controllers") for each in entries)
+        # PROJECT files of kubebuilder 2 do not declare controllers.
+        has_controller = crd["spec"]["names"]["kind"] in reconciled or any(
+            each.get("controller") or each.get("controllers") for each in entries
+        )
         converts = any((each.get("webhooks") or {}).get("conversion") for each in entries)
         spec = {**crd["spec"], "conversion": {"strategy": "Webhook"}} if converts else crd["spec"]
         for resource in add_crd(writer, {**crd, "spec": spec}, controller=has_controller, external=False):
             _add_webhooks(writer, resource, found.resource(crd, resource.version).get("webhooks") or {})
-    for name, text in _samples(found).items():
+    for name, text in _samples(found, writer.lock.project.domain).items():
         writer.keep_or_create(name, text, COPY)
     writer.create("MIGRATION.md", _report(source, found, writer), COPY)
     writer.changes.next += ["port the controllers and webhooks; see MIGRATION.md", "pytest"]
-    _merge(changes, writer.commit())
-    return changes
+    return writer.commit()
 
 
 def _add_webhooks(writer: FileWriter, resource: ResourceInput, declared: Mapping[str, Any]) -> None:
@@ -153,15 +160,7 @@ def _add_webhooks(writer: FileWriter, resource: ResourceInput, declared: Mapping
     writer.lock.put(replace(resource, defaulting=defaulting, validation=validation))
 
 
-def _merge(changes: Changes, more: Changes) -> None:
-    changes.created += [path for path in more.created if path not in changes.created]
-    changes.changed += [path for path in more.changed if path not in changes.created]
-    changes.warnings += more.warnings
-    if more.next:
-        changes.next[:] = more.next
-
-
-def _samples(found: KubebuilderProject) -> dict[str, str]:
+def _samples(found: KubebuilderProject, domain: str) -> dict[str, str]:
     """Return the samples with the file names of the generated ones."""
     files: dict[str, str] = {}
     for text in found.samples.values():
@@ -170,18 +169,18 @@ def _samples(found: KubebuilderProject) -> dict[str, str]:
             if not isinstance(sample, dict) or "/" not in str(sample.get("apiVersion")):
                 continue
             group, _, version = sample["apiVersion"].partition("/")
-            names = next(
+            crd = next(
                 (
-                    crd["spec"]["names"]
-                    for crd in found.crds
-                    if (crd["spec"]["group"], crd["spec"]["names"]["kind"]) == (group, sample.get("kind"))
+                    each
+                    for each in found.crds
+                    if (each["spec"]["group"], each["spec"]["names"]["kind"]) == (group, sample.get("kind"))
                 ),
                 None,
             )
-            if names is not None:
-                name = (
-                    f"config/samples/{group}_{version}_{names.get('singular') or names['kind'].lower()}.yaml"
-                )
+            if crd is not None:
+                name = f"config/{sample_file(crd, version, domain)}"
+                if name in files:
+                    name = f"{name.removesuffix('.yaml')}_{len(files) + 1}.yaml"
                 files[name] = document.rstrip() + "\n"
     return files
 

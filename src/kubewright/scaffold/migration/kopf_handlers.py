@@ -6,7 +6,8 @@ Each handler is listed with the decorator that it becomes, as in docs/coming-fro
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,8 +22,8 @@ _DECORATORS: Final = {
     "on.mutate": "@operator.default({kind})",
     "on.startup": "@operator.on_startup",
     "on.cleanup": "@operator.on_cleanup",
-    "timer": "@operator.timer({kind}, interval={interval})",
-    "daemon": "@operator.daemon({kind})",
+    "timer": "@operator.timer({kind}{arguments})",
+    "daemon": "@operator.daemon({kind}{arguments})",
     "index": '@operator.index({kind}, "{name}")',
 }
 _NOTES: Final = {
@@ -31,18 +32,61 @@ _NOTES: Final = {
     "on.login": "not needed: the client reads the kubeconfig or the ServiceAccount",
     "on.subhandler": "becomes a plain function call in the handler",
 }
+_ARGUMENTS: Final = {
+    "timer": ("interval", "initial_delay", "idle", "sharp"),
+    "daemon": ("initial_delay",),
+}
+"""Options that the decorator of Kubewright has as well."""
+_OPTION_NOTES: Final = {
+    "labels": "return early if the labels do not match, or use predicates of `@operator.reconcile`",
+    "annotations": "return early if the annotations do not match, or use predicates of `@operator.reconcile`",
+    "when": "call the condition first, and return early",
+    "field": "compare the field first, and return early; `@operator.on.field` is called for its changes",
+    "value": "compare the value first, and return early",
+    "old": "compare the old value first, and return early",
+    "new": "compare the new value first, and return early",
+    "optional": "a finalizer is always added; delete children by owner references instead of a handler",
+    "retries": "retries do not end; raise `TerminalError` to stop them",
+    "timeout": "retries do not end; raise `TerminalError` to stop them",
+    "errors": "raise `TerminalError` for errors that must not be retried",
+    "backoff": "`raise TemporaryError(..., delay=...)`, or `rate_limiter=` of `@operator.reconcile`",
+    "param": "call the function with the value",
+    "cancellation_backoff": "`stop_timeout=`",
+    "cancellation_timeout": "`stop_timeout=`",
+    "cancellation_polling": "not needed: the task of the daemon is cancelled",
+    "operation": "`on=` of `@operator.validate`",
+    "operations": "`on=` of `@operator.validate`",
+    "subresource": "register the subresource in the webhook declaration (`Webhook`)",
+    "side_effects": "`side_effects=`",
+    "persistent": "validating webhooks of a project are always persistent",
+    "deleted": "the function is not called for objects that are being deleted; use `@operator.finalize`",
+}
+"""How options are ported that the decorator of Kubewright does not have."""
+_VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
+_WITHOUT_RESOURCE: Final = ("on.startup", "on.cleanup", "on.login", "on.probe", "on.subhandler")
+_READ: Final = frozenset(("group", "version", "kind", "plural", "singular", "shortcut", "id", "registry"))
+"""Options that name the resource or the handler."""
 
 
 @dataclass(frozen=True)
 class KopfResource:
-    """Resource of a handler, as far as the decorator names it."""
+    """Resource of a handler, as far as the decorator names it; group and version can be empty."""
 
     group: str
     version: str
-    plural: str
+    name: str
+    """The plural, singular or short name, the kind, or a category."""
 
     def __str__(self) -> str:
-        return f"{self.plural}.{self.version}.{self.group}" if self.group else f"{self.plural}.{self.version}"
+        return ".".join(each for each in (self.name, self.version, self.group) if each)
+
+    def matches(self, group: str, version: str, names: Iterable[str]) -> bool:
+        """Return whether a version of a kind with these names can be meant."""
+        return (
+            self.group in ("", group)
+            and self.version in ("", version)
+            and self.name.lower() in {name.lower() for name in names}
+        )
 
 
 @dataclass(frozen=True)
@@ -61,15 +105,34 @@ class KopfHandler:
         pattern = _DECORATORS.get(self.event)
         if pattern is None:
             return None
-        interval = self.options.get("interval", 60)
+        given = {"interval": 60, **self.options} if self.event == "timer" else self.options
+        arguments = "".join(
+            f", {name}={given[name]!r}"
+            for name in _ARGUMENTS.get(self.event, ())
+            if isinstance(given.get(name), int | float)
+        )
         return pattern.format(
-            kind=kind, name=self.function, field=self.options.get("field", "spec"), interval=interval
+            kind=kind, name=self.function, field=self.options.get("field", "spec"), arguments=arguments
         )
 
     @property
     def note(self) -> str:
-        """What differs, or how it is ported if there is no decorator."""
-        return _NOTES.get(self.event, "")
+        """What differs, or how it is ported if there is no decorator; options that are not carried over."""
+        notes = [_NOTES[self.event]] if self.event in _NOTES else []
+        if self.needs_resource and self.resource is None:
+            notes.append("declare a function for each kind; the decorator does not name one")
+        carried = {*_READ, *_ARGUMENTS.get(self.event, ())}
+        if self.event == "on.field":
+            carried.add("field")
+        for name in self.options:
+            if name not in carried:
+                notes.append(f"`{name}`: {_OPTION_NOTES.get(name, 'not carried over')}")
+        return "; ".join(notes)
+
+    @property
+    def needs_resource(self) -> bool:
+        """Whether the handler is called for objects."""
+        return self.event not in _WITHOUT_RESOURCE
 
 
 @dataclass(frozen=True)
@@ -136,8 +199,7 @@ def _handler(
         for each in (call.keywords if call is not None else [])
         if each.arg is not None
     }
-    needs_resource = event not in ("on.startup", "on.cleanup", "on.login", "on.probe", "on.subhandler")
-    resource = _resource(arguments, options) if needs_resource else None
+    resource = None if event in _WITHOUT_RESOURCE else _resource(arguments, options)
     return KopfHandler(node.name, node.lineno, event, resource, options)
 
 
@@ -148,22 +210,33 @@ def _value(node: ast.expr, constants: Mapping[str, Any]) -> Any:
 
 
 def _resource(arguments: list[Any], options: Mapping[str, Any]) -> KopfResource | None:
-    """Return the resource of (group, version, plural), (group/version, plural) or (plural.group)."""
+    """Return the resource of the forms that kopf accepts: `(group, version, name)`, `(group/version, name)`,
+    `(group, name)`, `(version, name)`, `(name.group)`, `(name)`, and keywords.
+    """
     names = [each for each in arguments if isinstance(each, str)]
-    group, version, plural = "", "v1", ""
+    group, version, name = "", "", ""
     if len(names) >= 3:
-        group, version, plural = names[:3]
+        group, version, name = names[:3]
     elif len(names) == 2:
         group, _, version = names[0].rpartition("/")
-        plural = names[1]
+        if not group and not _VERSION.fullmatch(version):
+            group, version = version, ""
+        name = names[1]
     elif names:
-        plural, _, group = names[0].partition(".")
+        name, _, group = names[0].partition(".")
+        if _VERSION.fullmatch(group.partition(".")[0]):
+            version, _, group = group.partition(".")
     group = options.get("group") or group
     version = options.get("version") or version
-    plural = options.get("plural") or plural
-    if not plural and isinstance(options.get("kind"), str):
-        plural = options["kind"].lower() + "s"
-    return KopfResource(group, version, plural.lower()) if plural else None
+    name = next(
+        (
+            options[key]
+            for key in ("plural", "singular", "kind", "shortcut")
+            if isinstance(options.get(key), str)
+        ),
+        name,
+    )
+    return KopfResource(group, version, name) if name else None
 
 
 def _spec_fields(tree: ast.Module) -> Iterator[tuple[str, Any]]:

@@ -9,5 +9,6 @@
 - `keyword_markers`: markers for the keywords of a schema
 - `python_names`: Python names for the fields and types of a schema
 - `schema_types`: Python types for the schemas of a CustomResourceDefinition
+- `v1beta1_crds`: CustomResourceDefinitions of `apiextensions.k8s.io/v1beta1` in the form of `v1`
 - `values_schema`: the schema of a spec from `values.yaml` and `values.schema.json` of a template folder
 """

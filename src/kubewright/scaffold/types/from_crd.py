@@ -37,6 +37,7 @@ from kubewright.scaffold.source.python_source import (
 from .generated_code import GeneratedCodeError, check_types
 from .python_names import class_name, field_names
 from .schema_types import Schema, TypeBuilder
+from .v1beta1_crds import V1BETA1, as_v1
 
 _META_FIELDS: Final = ("apiVersion", "kind", "metadata")
 _GENERATED_ANNOTATIONS: Final = (
@@ -96,10 +97,17 @@ def write_types(
 
 
 def read_crds(source: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Return the definitions in a file, a directory or manifest text; raise `CRDError` without any."""
+    """Return the definitions in a file, a directory or manifest text; raise `CRDError` without any.
+
+    Definitions of `v1beta1` are converted to `v1`.
+    """
     from kubewright.client.manifest_files import read_manifests
 
-    found = [each.data for each in read_manifests(source) if each.data["kind"] == "CustomResourceDefinition"]
+    found = [
+        as_v1(each.data) if each.data.get("apiVersion") == V1BETA1 else each.data
+        for each in read_manifests(source)
+        if each.data["kind"] == "CustomResourceDefinition"
+    ]
     if not found:
         name = "the text" if isinstance(source, str) and "\n" in source else source
         raise CRDError(f"{name} contains no CustomResourceDefinition")
