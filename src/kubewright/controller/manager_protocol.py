@@ -40,6 +40,6 @@ def register_controller_name(manager: ManagerProtocol, name: str) -> None:
     if name in names:
         raise BuildError(
             f"controller name {name!r} is already in use, and metrics and logs identify controllers by name; "
-            'choose another: @operator.reconcile(Kind, name="..."), or with_options(name="...") of the builder'
+            'choose another with @operator.reconcile(Kind, name="...") or with_options(name="...")'
         )
     names.add(name)
