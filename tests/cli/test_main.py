@@ -53,3 +53,10 @@ def test_unknown_command_is_one_message() -> None:
     )
     result = CliRunner().invoke(main, ["qqq"], prog_name="kubewright")
     assert result.output == "Error: No such command 'qqq'; see kubewright --help\n"
+
+
+def test_unknown_options_are_not_compared_by_their_dashes() -> None:
+    result = CliRunner().invoke(main, ["init", "--repo", "x"], prog_name="kubewright")
+    assert result.output == "Error: No such option --repo; see kubewright init --help\n"
+    result = CliRunner().invoke(main, ["init", "--ownr", "x"], prog_name="kubewright")
+    assert result.output == "Error: No such option --ownr; did you mean --owner? see kubewright init --help\n"

@@ -106,6 +106,11 @@ def test_names_of_modules_and_variables(kind: str, stem: str, variable: str) -> 
     assert (resource.stem, resource.variable) == (stem, variable)
 
 
+@pytest.mark.parametrize(("kind", "article"), [("Shop", "a"), ("At", "an"), ("Unicorn", "a")])
+def test_articles_of_kinds(kind: str, article: str) -> None:
+    assert ResourceInput(group="store", version="v1", kind=kind).article == article
+
+
 def test_an_error_writes_nothing(project: Path) -> None:
     (project / "tests").mkdir()
     (project / "tests" / "test_shop_controller.py").write_text("mine")

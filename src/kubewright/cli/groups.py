@@ -72,11 +72,12 @@ class CommandGroup(click.Group):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean <name>?` for the most similar known name, or an empty string."""
-    names = list(known)
-    found = difflib.get_close_matches(name, names, n=1, cutoff=0.5) or [
-        each for each in names if each.startswith(name)
+    names = {each.lstrip("-"): each for each in known}  # dashes would make all options similar
+    plain = name.lstrip("-")
+    found = difflib.get_close_matches(plain, names, n=1, cutoff=0.55) or [
+        each for each in names if each.startswith(plain)
     ]
-    return f"; did you mean {found[0]}?" if found else ""
+    return f"; did you mean {names[found[0]]}?" if found else ""
 
 
 def usage_message(error: click.UsageError) -> str:

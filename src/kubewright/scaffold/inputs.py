@@ -198,6 +198,11 @@ class ResourceInput:
         return snake_case(self.kind)
 
     @property
+    def article(self) -> str:
+        """The indefinite article of the kind in a sentence."""
+        return "an" if self.kind[0] in "AEIO" else "a"
+
+    @property
     def variable(self) -> str:
         """Name of a Python variable for an object of this kind."""
         is_reserved = keyword.iskeyword(self.stem) or hasattr(builtins, self.stem) or self.stem in _VARIABLES

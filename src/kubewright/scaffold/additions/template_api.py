@@ -123,7 +123,7 @@ def _definition(inputs: ResourceInput, schema: Schema) -> dict[str, Any]:
     """Return the CRD of a kind with this schema of the spec."""
     built = crd(RenderedObject)
     status = built["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
-    spec = {"description": f"Desired state of a {inputs.kind}: the values of the templates.", **schema}
+    spec = {"description": f"Desired state of {inputs.article} {inputs.kind}: the values of the templates.", **schema}
     columns = [
         {"name": name, "type": "string", "jsonPath": f'.status.conditions[?(@.type=="Ready")].{field}'}
         for name, field in (("Ready", "status"), ("Reason", "reason"))
@@ -143,7 +143,7 @@ def _definition(inputs: ResourceInput, schema: Schema) -> dict[str, Any]:
                 "description": f"A {inputs.kind}.",
                 "properties": {
                     "spec": spec,
-                    "status": {**status, "description": f"Observed state of a {inputs.kind}."},
+                    "status": {**status, "description": f"Observed state of {inputs.article} {inputs.kind}."},
                 },
                 **({"required": ["spec"]} if schema.get("required") else {}),
             }

@@ -175,7 +175,7 @@ def _type_source(inputs: ResourceInput, group: str, fields: Mapping[str, Any]) -
         f'"""{kind} {group}/{inputs.version}: add the fields of its schema."""\n\n'
         f"from __future__ import annotations\n\n{imports}\n\n\n{classes}\n\n"
         f'@resource(group="{group}", version="{inputs.version}", plural="{inputs.plural}")\n'
-        f'class {kind}(CustomResource[{spec}, {status}]):\n    """A {kind}."""\n'
+        f'class {kind}(CustomResource[{spec}, {status}]):\n    """{inputs.article.capitalize()} {kind}."""\n'
     )
 
 
