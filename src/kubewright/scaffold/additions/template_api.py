@@ -123,7 +123,8 @@ def _definition(inputs: ResourceInput, schema: Schema) -> dict[str, Any]:
     """Return the CRD of a kind with this schema of the spec."""
     built = crd(RenderedObject)
     status = built["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
-    spec = {"description": f"Desired state of {inputs.article} {inputs.kind}: the values of the templates.", **schema}
+    description = f"Desired state of {inputs.article} {inputs.kind}: the values of the templates."
+    spec = {"description": description, **schema}
     columns = [
         {"name": name, "type": "string", "jsonPath": f'.status.conditions[?(@.type=="Ready")].{field}'}
         for name, field in (("Ready", "status"), ("Reason", "reason"))
