@@ -17,6 +17,7 @@ MODULES = {
     "PyJWT": "jwt",
     "prometheus-client": "prometheus_client",
     "PyNaCl": "nacl",
+    "dnspython": "dns",
     "grpcio": "grpc",
     "opentelemetry-api": "opentelemetry",
     "pytest-asyncio": "pytest_asyncio",
@@ -52,7 +53,7 @@ def test_imports_are_declared_and_declarations_are_imported() -> None:
     extras = project["optional-dependencies"]
     used = [
         each
-        for name in ("encryption", "etcd", "http2", "node", "postgresql", "tracing", "testing")
+        for name in ("dns", "encryption", "etcd", "http2", "node", "postgresql", "tracing", "testing")
         for each in extras[name]
     ]
     declared = _modules([*project["dependencies"], *used])

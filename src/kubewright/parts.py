@@ -20,6 +20,7 @@ PARTS = frozenset(
         "apiserver",
         "controlplane",
         "dashboard",
+        "dns",
         "envtest",
         "explore",
         "extension",

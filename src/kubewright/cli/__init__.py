@@ -29,6 +29,7 @@ from .groups import Command, CommandGroup, usage_message
 
 COMMANDS: Final[dict[str, Command]] = {
     "completion": Command("completion", "Print the completion script of a shell."),
+    "dns": Command("clusters.dns", "Serve DNS for the Services and pods of a cluster."),
     "docs": Command("projects.docs", "Write the API reference of a project."),
     "check": Command("projects.check", "Check the code of a project and the compatibility of its CRDs."),
     "backup": Command("clusters.backup", "Write a backup of a store."),
@@ -62,6 +63,7 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "restore": Command("clusters.restore", "Restore a backup to a store."),
     "run": Command("operators.run", "Run an operator or an API server."),
+    "token": Command("clusters.token", "Manage bootstrap tokens, with which machines join a cluster."),
     "undecodable": Command(
         "clusters.undecodable", "List stored objects that cannot be decoded, and delete them."
     ),

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .configuration.real_nodes import dns_address, runs_workloads
 from .controllers import ControllerManager, default_components
 
 if TYPE_CHECKING:
+    from kubewright.dns.cluster_dns import ClusterDNS
     from kubewright.workloads.cloud.provider import CloudProvider
     from kubewright.workloads.workloads import Workloads
 
@@ -24,11 +26,13 @@ class ClusterControllers:
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
-        self._has_nodes = plane.options.nodes not in (0, "0")
+        self._has_nodes = runs_workloads(plane.options)
         self.manager: ControllerManager | None = None
         """The controllers that need no nodes; `None` if they run on another replica."""
         self.workloads: Workloads | None = None
         """Workload controllers and nodes; `None` without nodes, or if they run on another replica."""
+        self.dns: ClusterDNS | None = None
+        """Cluster DNS; `None` without the option, or if it runs on another replica."""
         self.election: ControllerElection | None = None
         """Leader election of the controllers; `None` if the storage cannot be shared."""
 
@@ -86,10 +90,15 @@ class ClusterControllers:
         if self._has_nodes:
             self.workloads = self._create_workloads()
             await self.workloads.start()
+        if plane.options.dns:
+            self.dns = await self._start_dns()
 
     async def _stop_here(self) -> None:
         workloads, self.workloads = self.workloads, None
         manager, self.manager = self.manager, None
+        dns, self.dns = self.dns, None
+        if dns is not None:
+            await dns.stop()
         if workloads is not None:
             await workloads.stop()
         if manager is not None:
@@ -107,9 +116,24 @@ class ClusterControllers:
             nodes=plane.options.nodes,
             run_processes=plane.options.run_processes,
             kubelet_directory=plane.options.kubelet_directory,
+            cluster_cidrs=tuple(filter(None, plane.options.cluster_cidr.split(","))),
             disable=disabled_components(plane.disabled_controllers, controllers=plane.runs_controllers),
             cloud=self._create_cloud,
         )
+
+    async def _start_dns(self) -> ClusterDNS:
+        """Serve DNS on a free port of the advertised address, to which kube-proxy forwards queries."""
+        from kubewright.dns.cluster_dns import ClusterDNS
+        from kubewright.dns.service import publish_dns_service
+
+        plane = self._plane
+        client = plane.client(user_agent="kubewright-dns")
+        address = dns_address(plane.service_ranges[0])
+        host = plane.advertised_address
+        dns = ClusterDNS(client, host=host, domain=plane.options.cluster_domain, address=address)
+        await dns.start()
+        await publish_dns_service(client, cluster_ip=address, address=host, port=dns.server.port)
+        return dns
 
     def _create_cloud(self) -> CloudProvider:
         from kubewright.workloads.cloud.in_memory import InMemoryCloud

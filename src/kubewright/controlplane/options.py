@@ -359,8 +359,28 @@ class NodeOptions:
         0,
         kinds.NODES,
         "Simulated nodes: their number, or a YAML file. With 0, as in envtest, no pod and no "
-        "workload controller runs.",
-        shown_default="1, or 0 with --no-controllers",
+        "workload controller runs, unless there are --real-nodes.",
+        shown_default="1, or 0 with --no-controllers or --real-nodes",
+    )
+    real_nodes: bool = option(
+        False,
+        BOOLEAN,
+        "Run controllers and scheduler for kubelets that join: bootstrap tokens, node authorizer, "
+        "NodeRestriction, pod CIDRs, objects for kubeadm join, DNS. Simulated nodes only with --nodes.",
+    )
+    cluster_cidr: str = option(
+        "",
+        kinds.SERVICE_RANGES,
+        "CIDR of pods, of which each node gets a part; for dual-stack one of each IP family, as A,B.",
+        shown_default="10.244.0.0/16 with --real-nodes",
+    )
+    cluster_domain: str = option("cluster.local", TEXT, "Domain of cluster DNS.", is_rare=True)
+    dns: bool = option(
+        False,
+        BOOLEAN,
+        "Serve cluster DNS, as Service kube-dns; requires the extra kubewright[dns]. Other servers, such as "
+        "CoreDNS, need --no-dns.",
+        shown_default="on with --real-nodes",
     )
     run_processes: bool = option(
         False,

@@ -42,6 +42,7 @@ from .builtins import builtin_resources
 from .cluster_controllers import ClusterControllers
 from .configuration.feature_gates import apply_gates, default_gates
 from .configuration.plane_options import check_options, open_store, parse_port_range, parse_service_ranges
+from .configuration.real_nodes import runs_workloads, with_real_nodes
 from .configuration.resource_settings import add_metrics_api, set_event_ttl, set_node_ports
 from .controller_names import check_controller_names
 from .credentials.plane_credentials import PlaneCredentials, SuppliedCredentials, load_plane_credentials
@@ -80,7 +81,7 @@ class ControlPlane:
         return plane
 
     def _configure(self, options: ControlPlaneOptions) -> None:
-        self.options = options
+        self.options = options = with_real_nodes(options)
         """The options, which do not change: `port` of the plane is the chosen one."""
         check_options(options)
         self.kubernetes_version = KubernetesVersion.parse(options.kubernetes_version)
@@ -185,6 +186,12 @@ class ControlPlane:
         return self.front.url
 
     @property
+    def advertised_url(self) -> str:
+        """The URL of the server for other machines and for pods."""
+        host = self.advertised_address
+        return f"https://[{host}]:{self.port}" if ":" in host else f"https://{host}:{self.port}"
+
+    @property
     def authority(self) -> CertificateAuthority:
         """The certificate authority of the server and of client certificates."""
         return self.credentials.authority
@@ -246,7 +253,7 @@ class ControlPlane:
         ):
             self.server.add(resource)
         set_node_ports(self.server, parse_port_range(self.options.service_node_port_range))
-        if self.options.nodes not in (0, "0"):
+        if runs_workloads(self.options):
             add_metrics_api(self.server, lambda: self.workloads)
         self.server.delete_options_wire = builtin_codec(self.kubernetes_version)
 
@@ -385,6 +392,10 @@ class ControlPlane:
             port=self.port or 443,
             rbac=self.authorization.rules is not None,
         )
+        if self.options.real_nodes and self.port is not None:
+            from .bootstrap.join_objects import write_join_objects
+
+            await write_join_objects(self)
         if self.feature_gates["APIServerIdentity"]:
             lease = IdentityLease(self.server, self.port)
             await lease.start()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kubewright.background import BackgroundLoop, require
 
-from .controllers import CLOUD, COMPONENTS, PROGRAMS, Component
+from .controllers import CLOUD, COMPONENTS, PROGRAMS, REAL_NODES, Component
 
 if TYPE_CHECKING:
     from kubewright.manager.events import EventCorrelator
@@ -56,6 +56,7 @@ class Workloads:
         nodes: int | str | Path = 1,
         run_processes: bool = False,
         kubelet_directory: str | Path | None = None,
+        cluster_cidrs: Sequence[str] = (),
         disable: Iterable[str] = (),
         components: Sequence[Component] = COMPONENTS,
         cloud: Callable[[], CloudProvider] | None = None,
@@ -65,6 +66,8 @@ class Workloads:
         `run_processes`: whether the commands of containers run on this machine (`nodes.processes`).
         `kubelet_directory`: gets a directory per node, in which its kubelet listens for device plug-ins and
         CSI drivers (`nodes.plugins`); without it, nodes have no plug-ins.
+        `cluster_cidrs`: the ranges of pods of kubelets that join, one of each IP family; without it, no pod
+        CIDRs are assigned and no serving certificates of kubelets are approved.
         `disable`: names of components, as in kube-controller-manager. `*` disables all controllers, but not
         the programs of their own: the scheduler and the kubelets.
 
@@ -74,6 +77,7 @@ class Workloads:
         self.nodes = nodes
         self.run_processes = run_processes
         self.kubelet_directory = Path(kubelet_directory) if kubelet_directory is not None else None
+        self.cluster_cidrs = tuple(cluster_cidrs)
         self.plugins: NodePlugins | None = None
         """Device plug-ins and CSI drivers of the nodes; `None` without `kubelet_directory`."""
         names = {component.name for component in components}
@@ -85,6 +89,8 @@ class Workloads:
             )
         if ALL in disabled:
             disabled.update(names.difference(PROGRAMS))
+        if not cluster_cidrs:
+            disabled.update(REAL_NODES)
         if cloud is None:
             disabled.update(CLOUD)
         self.components = tuple(component for component in components if component.name not in disabled)

@@ -6,7 +6,7 @@ Tests set the status of pods themselves; no scheduler and no nodes run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 from tests.waiting import TIMEOUT, eventually
 
 from kubewright.client import Client
+from kubewright.controlplane import ControlPlane
 from kubewright.controlplane.workload_connection import EmbeddedConnection
 from kubewright.testing.server import start_test_server
 from kubewright.testing.time import FakeTimeLoop
@@ -24,9 +25,12 @@ from kubewright.workloads import COMPONENTS, Workloads
 class Components:
     """Running components, and a client of an administrator."""
 
-    def __init__(self, client: Client, workloads: Workloads, requests: list[str]) -> None:
+    def __init__(
+        self, client: Client, workloads: Workloads, requests: list[str], plane: ControlPlane
+    ) -> None:
         self.client = client
         self.workloads = workloads
+        self.plane = plane
         self.requests = requests
         """Writes that the server received from others than `client`."""
 
@@ -82,7 +86,9 @@ def run() -> Callable[..., AbstractAsyncContextManager[Components]]:
     """Run the components with these names."""
 
     @asynccontextmanager
-    async def running(*names: str, controllers: bool = False, **options: Any) -> AsyncIterator[Components]:
+    async def running(
+        *names: str, controllers: bool = False, cluster_cidrs: Sequence[str] = (), **options: Any
+    ) -> AsyncIterator[Components]:
         chosen = [component for component in COMPONENTS if component.name in names]
         assert len(chosen) == len(names), "unknown component"
         if not controllers:
@@ -102,9 +108,9 @@ def run() -> Callable[..., AbstractAsyncContextManager[Components]]:
                 return original(user).with_interceptor(count)
 
             connection.client = client  # type: ignore[method-assign]
-            workloads = Workloads(connection, nodes=0, components=chosen)
+            workloads = Workloads(connection, nodes=0, components=chosen, cluster_cidrs=cluster_cidrs)
             async with workloads:
-                yield Components(server.client(), workloads, requests)
+                yield Components(server.client(), workloads, requests, server.plane)
 
     return running
 

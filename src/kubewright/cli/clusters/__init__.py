@@ -1,9 +1,11 @@
 """Commands that run control planes, and read and change their stores.
 
 - `backup`: `kubewright backup`: writes the state of a store to a file
+- `dns`: `kubewright dns`: serves cluster DNS
 - `envtest`: `kubewright envtest`: writes executables that Go's envtest starts
 - `migrate_storage`: `kubewright migrate-storage`: stores all objects of CRDs in their storage version
 - `restore`: `kubewright restore`: makes a store equal to a backup
+- `token`: `kubewright token`: bootstrap tokens, with which machines join a cluster
 - `undecodable`: `kubewright undecodable`: lists stored objects that cannot be decoded, and deletes them
 - `up`: `kubewright up`: runs a control plane in the foreground
 - `up_options`: the options of `kubewright up`: flags and the config file, both derived from the model of

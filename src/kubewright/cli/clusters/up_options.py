@@ -22,6 +22,8 @@ from .up_start import explain
 
 DEFAULT_NODES = 1
 """Simulated nodes of a control plane with controllers."""
+REAL_NODES_PORT = 6443
+"""Port of a control plane that kubelets join."""
 
 
 def _existing(text: str) -> Path:
@@ -184,9 +186,12 @@ def _read(ctx: click.Context) -> UpOptions:
                 if entry.where:
                     raise click.UsageError(f"{entry.where}: {explain(error)}", ctx) from None
                 raise click.BadParameter(explain(error), ctx, param_hint=f"'--{one.name}'") from None
-    values.setdefault("nodes", DEFAULT_NODES if values.get("controllers", True) else 0)
+    for name, value in _defaults(values).items():
+        values.setdefault(name, value)
     shown = {one.name: one.kind.text(one.default) for one in OPTIONS}
-    shown |= {"nodes": str(values["nodes"])} | {name: ",".join(each.texts) for name, each in texts.items()}
+    shown |= {name: str(values[name]) for name in _defaults(values)} | {
+        name: ",".join(each.texts) for name, each in texts.items()
+    }
     try:
         return UpOptions(
             **keyword_arguments(UpOptions, _own_files(values, ctx.params["worker"])),
@@ -196,6 +201,14 @@ def _read(ctx: click.Context) -> UpOptions:
         )
     except (OSError, ValueError) as error:
         raise click.UsageError(explain(error), ctx) from None
+
+
+def _defaults(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return defaults that depend on other options."""
+    if not given.get("real-nodes"):
+        return {"nodes": DEFAULT_NODES if given.get("controllers", True) else 0}
+    # Kubelets and pods connect from outside of this process, and after a restart to the same address.
+    return {"nodes": 0, "bind": "0.0.0.0", "port": REAL_NODES_PORT, "dns": True}  # noqa: S104
 
 
 def _own_files(values: dict[str, Any], worker: int | None) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The objects that a new cluster contains.
 
+- `join_objects`: what `kubeadm join` reads
 - `objects`: bootstrap objects: namespaces, RBAC, priority classes, flow control and the API server's own
   service
 - `roles`: bootstrap RBAC: the roles and bindings of a new cluster, in a compact notation

@@ -128,6 +128,15 @@ def check_options(options: ControlPlaneOptions) -> None:
                 "device plug-ins and CSI drivers require grpcio; "
                 "install it with: pip install 'kubewright[node]'"
             )
+    if options.cluster_cidr:
+        for pods in map(ipaddress.ip_network, parse_service_ranges(options.cluster_cidr)):
+            for services in map(ipaddress.ip_network, parse_service_ranges(options.service_cluster_ip_range)):
+                if pods.version == services.version and pods.overlaps(services):
+                    raise ValueError(f"the ranges of pods ({pods}) and of services ({services}) overlap")
+    if options.dns and find_spec("dns") is None:
+        raise ValueError(
+            "cluster DNS requires dnspython; install it with: pip install 'kubewright[dns]', or use --no-dns"
+        )
     if options.encryption_provider_config_automatic_reload and options.encryption_provider_config is None:
         raise ValueError(
             "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config"

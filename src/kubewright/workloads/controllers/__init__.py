@@ -61,6 +61,9 @@ class Component(NamedTuple):
 _UNINITIALIZED = '"node.cloudprovider.kubernetes.io/uninitialized"'
 """Taint of nodes that a cloud has to initialize."""
 
+_BOOTSTRAP_TOKEN = '"bootstrap.kubernetes.io/token"'  # noqa: S105 - a type
+"""Type of the Secrets of bootstrap tokens."""
+
 _NOT_READY = '"node.kubernetes.io/not-ready"'
 """Taint of nodes that have registered, until they are ready."""
 
@@ -81,6 +84,14 @@ COMPONENTS: tuple[Component, ...] = (
         "node-controller",
         "node-controller",
         text_triggers=(("nodes", _NOT_READY),),
+    ),
+    Component(
+        "node-ipam-controller",
+        "kubewright.workloads.controllers.node_ipam",
+        "add_node_ipam_controller",
+        ("nodes",),
+        "node-controller",
+        "cidrAllocator",
     ),
     Component(
         "taint-eviction-controller",
@@ -240,6 +251,29 @@ COMPONENTS: tuple[Component, ...] = (
         "certificate-controller",
     ),
     Component(
+        "kubelet-serving-approving-controller",
+        "kubewright.workloads.controllers.certificates",
+        "add_kubelet_serving_approving_controller",
+        ("certificatesigningrequests.certificates.k8s.io",),
+        "system:kubelet-serving-approver",
+    ),
+    Component(
+        "bootstrap-signer-controller",
+        "kubewright.workloads.controllers.bootstrap_tokens",
+        "add_bootstrap_signer_controller",
+        ("secrets",),
+        "bootstrap-signer",
+        trigger_text=_BOOTSTRAP_TOKEN,
+    ),
+    Component(
+        "token-cleaner-controller",
+        "kubewright.workloads.controllers.bootstrap_tokens",
+        "add_token_cleaner_controller",
+        ("secrets",),
+        "token-cleaner",
+        trigger_text=_BOOTSTRAP_TOKEN,
+    ),
+    Component(
         "resourceclaim-controller",
         "kubewright.workloads.controllers.resource_claims",
         "add_resource_claim_controller",
@@ -322,9 +356,13 @@ CLOUD = frozenset(
 """Components that need a cloud provider: the controllers of a cloud controller manager."""
 
 
+REAL_NODES = frozenset(("kubelet-serving-approving-controller", "node-ipam-controller"))
+"""Components for kubelets that join; simulated nodes have addresses of their own, and no certificates."""
+
+
 def component_names() -> frozenset[str]:
     """Return the names that can be disabled."""
     return frozenset(component.name for component in COMPONENTS)
 
 
-__all__ = ["CLOUD", "COMPONENTS", "PROGRAMS", "Component", "component_names"]
+__all__ = ["CLOUD", "COMPONENTS", "PROGRAMS", "REAL_NODES", "Component", "component_names"]

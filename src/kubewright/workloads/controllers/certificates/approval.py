@@ -22,6 +22,29 @@ _SELF = "Auto approving self kubelet client certificate after SubjectAccessRevie
 _OTHER = "Auto approving kubelet client certificate after SubjectAccessReview."
 
 
+async def approve(manager: ComponentManager, obj: CertificateSigningRequest, message: str) -> None:
+    """Approve a request."""
+    moment = manager.now().replace(microsecond=0)
+    condition = CertificateSigningRequestCondition(
+        type="Approved",
+        status="True",
+        reason="AutoApproved",
+        message=message,
+        last_update_time=moment,
+        last_transition_time=moment,
+    )
+    obj.status = obj.status or CertificateSigningRequestStatus()
+    obj.status.conditions = [*(obj.status.conditions or ()), condition]
+    await manager.client.subresource("approval", obj).update(obj)
+
+
+def is_undecided(obj: CertificateSigningRequest) -> bool:
+    """Whether a request is neither approved nor denied, and has no certificate."""
+    status = obj.status
+    decided = is_condition_true(status, "Approved") or is_condition_true(status, "Denied")
+    return not decided and not (status is not None and status.certificate)
+
+
 def add_certificate_approving_controller(manager: ComponentManager) -> None:
     """Add the controller that approves client certificates of kubelets."""
     client = manager.client
@@ -46,11 +69,8 @@ def add_certificate_approving_controller(manager: ComponentManager) -> None:
         return review.status is not None and bool(review.status.allowed)
 
     async def reconcile(obj: CertificateSigningRequest) -> None:
-        spec, status = obj.spec, obj.status
-        decided = is_condition_true(status, "Approved") or is_condition_true(status, "Denied")
-        if spec is None or decided or (status is not None and status.certificate):
-            return
-        if spec.signer_name != KUBELET_CLIENT:
+        spec = obj.spec
+        if spec is None or spec.signer_name != KUBELET_CLIENT or not is_undecided(obj):
             return
         try:
             request = parse_request(obj)
@@ -63,18 +83,7 @@ def add_certificate_approving_controller(manager: ComponentManager) -> None:
         for subresource, message in choices:
             if not await is_allowed(obj, subresource):
                 continue
-            moment = manager.now().replace(microsecond=0)
-            condition = CertificateSigningRequestCondition(
-                type="Approved",
-                status="True",
-                reason="AutoApproved",
-                message=message,
-                last_update_time=moment,
-                last_transition_time=moment,
-            )
-            obj.status = status or CertificateSigningRequestStatus()
-            obj.status.conditions = [*(obj.status.conditions or ()), condition]
-            await client.subresource("approval", obj).update(obj)
+            await approve(manager, obj, message)
             return
 
     builder = ControllerBuilder[Request](manager, "certificatesigningrequest-approving-controller")

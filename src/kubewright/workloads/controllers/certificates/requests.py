@@ -54,7 +54,7 @@ def check_request(signer: str, request: x509.CertificateSigningRequest, usages: 
 def check_kubelet_client(request: x509.CertificateSigningRequest, usages: list[str]) -> None:
     """Check a request for the client certificate of a kubelet; raises `InvalidRequest`."""
     _check_node_subject(request)
-    names = _alternative_names(request)
+    names = alternative_names(request)
     for kind, text in (
         (x509.DNSName, "DNS subjectAltNames are not allowed"),
         (x509.RFC822Name, "Email subjectAltNames are not allowed"),
@@ -68,7 +68,7 @@ def check_kubelet_client(request: x509.CertificateSigningRequest, usages: list[s
 
 def _check_kubelet_serving(request: x509.CertificateSigningRequest, usages: list[str]) -> None:
     _check_node_subject(request, name_first=False)
-    names = _alternative_names(request)
+    names = alternative_names(request)
     if not any(isinstance(name, x509.DNSName | x509.IPAddress) for name in names):
         raise InvalidRequest("DNS or IP subjectAltName is required")
     if any(isinstance(name, x509.RFC822Name) for name in names):
@@ -105,7 +105,8 @@ def _names(request: x509.CertificateSigningRequest, kind: x509.ObjectIdentifier)
     return [str(each.value) for each in request.subject.get_attributes_for_oid(kind)]
 
 
-def _alternative_names(request: x509.CertificateSigningRequest) -> list[x509.GeneralName]:
+def alternative_names(request: x509.CertificateSigningRequest) -> list[x509.GeneralName]:
+    """Return the names in the extension subjectAltName."""
     try:
         return list(request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
     except x509.ExtensionNotFound:
