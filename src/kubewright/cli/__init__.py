@@ -55,12 +55,14 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "edit": Command("projects.edit", "Change the settings of a project."),
     "init": Command("projects.init", "Create a project."),
+    "load": Command("clusters.load", "Load images into the containerd of a node of this machine."),
     "manifests": Command(
         "projects.manifests", "Generate CRDs, RBAC roles, webhook configurations and the deployment."
     ),
     "migrate-storage": Command(
         "clusters.migrate_storage", "Store all objects of CRDs in their storage version."
     ),
+    "node": Command("clusters.node", "Prepare machines as nodes, without kubeadm."),
     "restore": Command("clusters.restore", "Restore a backup to a store."),
     "run": Command("operators.run", "Run an operator or an API server."),
     "token": Command("clusters.token", "Manage bootstrap tokens, with which machines join a cluster."),

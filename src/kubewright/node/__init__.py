@@ -10,6 +10,7 @@ Modules:
 
 - `devices`: `DevicePlugin`, devices as an extended resource of a node
 - `csi`: `CSIDriver`, storage drivers and their controllers
+- `machine`: kubelet, kube-proxy and containerd as programs of this machine
 - `plugin_registration`: how a kubelet finds CSI drivers
 - `messages`: protobuf messages declared as Python types; `rpc`: gRPC over unix sockets; `errors`: codes
 """

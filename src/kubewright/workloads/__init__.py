@@ -15,6 +15,7 @@ when the first object of its kind exists.
 - `pod_metrics`: metrics of pods, simulated or from another source; `metrics_client`: those of metrics APIs
 - `write_intervals`: limits of writes
 - `template_hash`, `revisions`: the hash of a pod template, ControllerRevisions
+- `bootstrap_token`: tokens with which machines join, as Secrets
 - `assembly`: the manager of the workload components, and the view of it that each component gets
 - `deletion_order`: the order in which a ReplicaSet deletes pods when it is scaled down
 - `nodes`: simulated nodes: kubelets that register nodes, run pods in memory and serve their logs and commands

@@ -89,6 +89,8 @@ class Workloads:
             )
         if ALL in disabled:
             disabled.update(names.difference(PROGRAMS))
+        if nodes in (0, "0"):
+            disabled.add(KUBELET)
         if not cluster_cidrs:
             disabled.update(REAL_NODES)
         if cloud is None:

@@ -21,6 +21,7 @@ import click
 from kubewright.cli.operators.dashboard_options import serve_dashboard
 from kubewright.cli.operators.memory import enable_gc, trim_in_background
 
+from .up_node import check_programs, start_node
 from .up_options import UpCommand, UpOptions
 from .up_start import explain, raise_file_limit, start_plane
 from .up_workers import check_workers, connect_store, serve_worker, start_workers
@@ -150,13 +151,15 @@ async def _serve(make: Callable[[], ControlPlane], options: UpOptions, started: 
 
     signals = StopSignals()
     stop = signals.stop
-    workers = None
+    workers = node = None
+    programs = check_programs(options)
     plane = await start_plane(make, stop)
     if plane is None:
         return
     try:
         enable_gc()
         workers = await start_workers(plane, options, stop)
+        node = await start_node(plane, programs, options)
         for source in options.apply:
             await _apply(plane, source, quiet=options.quiet)
         if options.ready_file is not None:
@@ -174,6 +177,8 @@ async def _serve(make: Callable[[], ControlPlane], options: UpOptions, started: 
                 workers.terminate()
             await signals.drain(plane.server, options.shutdown_delay_duration)
     finally:
+        if node is not None:
+            await node.stop()
         if workers is not None:
             await workers.stop()
         await plane.stop()

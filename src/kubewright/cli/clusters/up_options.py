@@ -15,7 +15,17 @@ from click.core import ParameterSource
 
 from kubewright.controlplane.options import ControlPlaneOptions, ShutdownOptions
 from kubewright.options.config_file import Entry, read_config_file
-from kubewright.options.kinds import BOOLEAN, NEW_FILE, PORT, Kind, integer, parse_boolean
+from kubewright.options.kinds import (
+    BOOLEAN,
+    DIRECTORY,
+    FILE,
+    NEW_FILE,
+    PORT,
+    TEXT,
+    Kind,
+    integer,
+    parse_boolean,
+)
 from kubewright.options.model import Option, concerns, keyword_arguments, option, options_of, suggestion
 
 from .up_start import explain
@@ -45,6 +55,29 @@ class ProcessOptions:
         (),
         Kind("array", "FILE|DIR", ".", _existing),
         "Manifests to apply when the server has started; can be repeated.",
+    )
+    kubelet: Path | None = option(
+        None,
+        FILE,
+        "Run this kubelet, kube-proxy and a containerd, so that this machine is a node; implies "
+        "--real-nodes, and requires root.",
+    )
+    kube_proxy: Path | None = option(
+        None, FILE, "kube-proxy for --kubelet.", shown_default="beside the kubelet, or in the search path"
+    )
+    node_name: str = option("", TEXT, "Name of the node of --kubelet.", shown_default="the host name")
+    node_dir: Path | None = option(
+        None,
+        DIRECTORY,
+        "Directory of the files, images and logs of the node of --kubelet.",
+        shown_default="/var/lib/kubewright/NODE",
+    )
+    pause_image: str = option(
+        "",
+        TEXT,
+        "Image of the first container of pods of --kubelet.",
+        is_rare=True,
+        shown_default="containerd's",
     )
     ready_file: Path | None = option(None, NEW_FILE, "File to write the URL to when the server is ready.")
     dashboard: bool = option(False, BOOLEAN, "Serve a web dashboard.")
@@ -205,10 +238,12 @@ def _read(ctx: click.Context) -> UpOptions:
 
 def _defaults(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return defaults that depend on other options."""
+    if given.get("kubelet"):
+        given = {"real-nodes": True, **given}
     if not given.get("real-nodes"):
         return {"nodes": DEFAULT_NODES if given.get("controllers", True) else 0}
     # Kubelets and pods connect from outside of this process, and after a restart to the same address.
-    return {"nodes": 0, "bind": "0.0.0.0", "port": REAL_NODES_PORT, "dns": True}  # noqa: S104
+    return {"real-nodes": True, "nodes": 0, "bind": "0.0.0.0", "port": REAL_NODES_PORT, "dns": True}  # noqa: S104
 
 
 def _own_files(values: dict[str, Any], worker: int | None) -> dict[str, Any]:

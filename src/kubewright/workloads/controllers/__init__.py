@@ -13,8 +13,10 @@ with a function `add_<name>_controller(manager)` and a line in `COMPONENTS`.
 - `disruption`: status of PodDisruptionBudgets (`disruption-controller`)
 - `endpoints`: controllers that publish the addresses of the pods behind services
 - `job`: controller of Jobs (`job-controller`)
+- `bootstrap_tokens`: signatures of the discovery document, and deletion of expired tokens
 - `legacy_tokens`: deletion of unused tokens of service accounts
   (`legacy-serviceaccount-token-cleaner-controller`)
+- `node_ipam`: pod CIDRs of nodes
 - `node_lifecycle`: conditions and taints of nodes whose kubelet has stopped, and the
   readiness of their pods
 - `persistent_volumes`: controllers of persistent volumes and claims
