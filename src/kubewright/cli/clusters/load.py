@@ -10,7 +10,12 @@ import click
 
 @click.group("load")
 def load_command() -> None:
-    """Load images into the containerd of a node of this machine."""
+    """Load images into the containerd of a node of this machine.
+
+    \b
+    Example:
+      kubewright load image app.tar
+    """
 
 
 @load_command.command("image")

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 @click.group("node")
 def node_command() -> None:
-    """Prepare machines as nodes, without kubeadm."""
+    """Prepare machines as nodes, without kubeadm.
+
+    \b
+    Example:
+      kubewright node config worker-1 -o worker-1/
+    """
 
 
 @node_command.command("config")

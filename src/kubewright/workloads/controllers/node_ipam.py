@@ -38,7 +38,7 @@ def add_node_ipam_controller(manager: ComponentManager) -> None:
             return Result(requeue_after=RETRY_SECONDS)
         change = {"spec": {"podCIDR": parts[0], "podCIDRs": parts}}
         try:
-            await manager.client.patch(Node, merge_patch(change), name=node.name)
+            await manager.client.patch(Node, node.name, merge_patch(change))
         except NotFound:
             return None
         return None
