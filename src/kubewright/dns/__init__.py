@@ -7,7 +7,7 @@
 Requires the extra `dns` (dnspython), which has the wire format. Modules:
 
 - `records`: what the resolver reads of the cluster, from a cache
-- `resolver`: the answer for a name and type
+- `resolver`: the records of a name and type
 - `upstream`: names outside of the cluster domain, from the resolvers of this machine
 - `server`: UDP and TCP
 - `service`: the Service `kube-dns` of a server outside of the cluster

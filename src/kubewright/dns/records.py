@@ -118,7 +118,7 @@ def dashed(address: str) -> str:
 
 
 def undashed(label: str) -> str | None:
-    """Return the address of a label; `None` if it is none."""
+    """Return the address of a label; `None` for other labels."""
     for text in (label.replace("-", "."), label.replace("-", ":")):
         try:
             return str(ipaddress.ip_address(text))

@@ -1,4 +1,4 @@
-"""Answers for names in the cluster domain: Services, headless Services, endpoints, SRV records, pods, PTR.
+"""Lookups for names in the cluster domain: Services, headless Services, endpoints, SRV records, pods, PTR.
 
 The records are those of the specification "Kubernetes DNS-Based Service Discovery", version 1.1.0. What it
 leaves open is as in CoreDNS: addresses of pods (`10-1-2-3.NAMESPACE.pod`) are not compared with existing
@@ -47,21 +47,21 @@ class Records(Protocol):
 
 
 class Record(NamedTuple):
-    """A record of an answer."""
+    """A record and its name."""
 
     name: Name
     data: Rdata
 
 
 @dataclass
-class Answer:
+class Lookup:
     """The records of a name; without any, the name exists with another type, or does not exist."""
 
     records: list[Record] = field(default_factory=list)
     additional: list[Record] = field(default_factory=list)
     exists: bool = True
     alias: Name | None = None
-    """Target of a CNAME record, whose own records are not part of the answer yet."""
+    """Target of a CNAME record, whose own records are not part of the found yet."""
 
 
 class Resolver:
@@ -79,41 +79,41 @@ class Resolver:
         server, mail = self._below("ns.dns"), self._below("hostmaster")
         return Record(self.zone, _data("SOA", f"{server} {mail} 1 7200 1800 86400 {TTL}"))
 
-    async def resolve(self, name: Name, kind: dns.rdatatype.RdataType) -> Answer | None:
-        """Return the answer for a name; `None` if it is not part of the cluster."""
+    async def resolve(self, name: Name, kind: dns.rdatatype.RdataType) -> Lookup | None:
+        """Return the records of a name; `None` if it is not part of the cluster."""
         name = name.canonicalize()
         if name.is_subdomain(self.zone):
             labels = [label.decode("ascii", "replace") for label in name.relativize(self.zone).labels]
-            answer = await self._resolve(name, [each for each in labels if each], kind)
+            found = await self._resolve(name, [each for each in labels if each], kind)
         elif any(name.is_subdomain(each) for each in _REVERSE):
             return await self._reverse(name, kind)
         else:
             return None
         wanted = (kind, dns.rdatatype.CNAME) if kind != dns.rdatatype.ANY else ()
         if wanted:
-            answer.records = [each for each in answer.records if each.data.rdtype in wanted]
-        return answer
+            found.records = [each for each in found.records if each.data.rdtype in wanted]
+        return found
 
     def _below(self, text: str) -> Name:
         return dns.name.from_text(text, self.zone)
 
-    async def _resolve(self, name: Name, labels: list[str], kind: dns.rdatatype.RdataType) -> Answer:
+    async def _resolve(self, name: Name, labels: list[str], kind: dns.rdatatype.RdataType) -> Lookup:
         match labels:
             case []:
-                return Answer([self.soa(), Record(name, _data("NS", str(self._below("ns.dns"))))])
+                return Lookup([self.soa(), Record(name, _data("NS", str(self._below("ns.dns"))))])
             case ["dns-version"]:
-                return Answer([Record(name, _data("TXT", SCHEMA_VERSION))])
+                return Lookup([Record(name, _data("TXT", SCHEMA_VERSION))])
             case ["svc"] | ["pod"] | ["dns"]:
-                return Answer()
+                return Lookup()
             case ["ns", "dns"]:
-                return Answer(_addresses(name, [self._address] if self._address else []))
+                return Lookup(_addresses(name, [self._address] if self._address else []))
             case [*_, namespace, "svc" | "pod"] if not await self._records.has_namespace(namespace):
                 return _missing()
             case [_, "svc" | "pod"]:
-                return Answer()
+                return Lookup()
             case [label, _, "pod"]:
                 address = undashed(label)
-                return Answer(_addresses(name, [address])) if address else _missing()
+                return Lookup(_addresses(name, [address])) if address else _missing()
             case [*rest, service_name, namespace, "svc"]:
                 service = await self._records.service(namespace, service_name)
                 if service is not None:
@@ -122,7 +122,7 @@ class Resolver:
 
     async def _service(
         self, name: Name, rest: list[str], service: Service, kind: dns.rdatatype.RdataType
-    ) -> Answer:
+    ) -> Lookup:
         assert service.spec is not None
         if service.spec.type == "ExternalName":
             return self._external(name, rest, service.spec.external_name or "", kind)
@@ -134,15 +134,15 @@ class Resolver:
                     return await self._ports(name, own, service, "", "")
                 if not addresses:
                     addresses = [each.address for each in await self._endpoints(service)]
-                return Answer(_addresses(name, addresses))
+                return Lookup(_addresses(name, addresses))
             case [port, protocol] if protocol[1:] in _PROTOCOLS and port[:1] == protocol[:1] == "_":
                 return await self._ports(name, own, service, port[1:], protocol[1:])
             case [protocol] if protocol[:1] == "_" and protocol[1:] in _PROTOCOLS:
-                return Answer()
+                return Lookup()
             case [host]:
                 endpoints = [each for each in await self._endpoints(service) if each.host == host]
                 return (
-                    Answer(_addresses(name, [each.address for each in endpoints]))
+                    Lookup(_addresses(name, [each.address for each in endpoints]))
                     if endpoints
                     else _missing()
                 )
@@ -151,7 +151,7 @@ class Resolver:
     async def _endpoints(self, service: Service) -> list[Endpoint]:
         return await self._records.endpoints(service.namespace or "", service.name or "")
 
-    async def _ports(self, name: Name, own: Name, service: Service, port: str, protocol: str) -> Answer:
+    async def _ports(self, name: Name, own: Name, service: Service, port: str, protocol: str) -> Lookup:
         """Return SRV records of one port, or of all without a name: for each endpoint if it is headless."""
         targets: list[tuple[int, Name, str]] = []
         addresses = cluster_addresses(service)
@@ -172,24 +172,24 @@ class Resolver:
                     if not port or (each.name.lower(), each.protocol) == (port, protocol)
                 ]
         if not targets:
-            return _missing() if port else Answer()
+            return _missing() if port else Lookup()
         hosts = list(dict.fromkeys((number, host) for number, host, _ in targets))
         weight = max(1, 100 // len(hosts))
-        answer = Answer()
+        found = Lookup()
         for number, host in hosts:
-            answer.records.append(Record(name, _data("SRV", f"0 {weight} {number} {host}")))
+            found.records.append(Record(name, _data("SRV", f"0 {weight} {number} {host}")))
         for host, address in dict.fromkeys((host, address) for _, host, address in targets):
-            answer.additional += _addresses(host, [address])
-        return answer
+            found.additional += _addresses(host, [address])
+        return found
 
-    def _external(self, name: Name, rest: list[str], target: str, kind: dns.rdatatype.RdataType) -> Answer:
+    def _external(self, name: Name, rest: list[str], target: str, kind: dns.rdatatype.RdataType) -> Lookup:
         if rest or not target:
             return _missing()
         alias = dns.name.from_text(target)
         record = Record(name, _data("CNAME", str(alias)))
-        return Answer([record], alias=alias if kind != dns.rdatatype.CNAME else None)
+        return Lookup([record], alias=alias if kind != dns.rdatatype.CNAME else None)
 
-    async def _reverse(self, name: Name, kind: dns.rdatatype.RdataType) -> Answer | None:
+    async def _reverse(self, name: Name, kind: dns.rdatatype.RdataType) -> Lookup | None:
         try:
             found = await self._records.name_of(dns.reversename.to_address(name))
         except (dns.exception.DNSException, ValueError):
@@ -197,11 +197,11 @@ class Resolver:
         if found is None:
             return None  # perhaps known outside of the cluster
         record = Record(name, _data("PTR", str(self._below(found))))
-        return Answer([record] if kind in (dns.rdatatype.PTR, dns.rdatatype.ANY) else [])
+        return Lookup([record] if kind in (dns.rdatatype.PTR, dns.rdatatype.ANY) else [])
 
 
-def _missing() -> Answer:
-    return Answer(exists=False)
+def _missing() -> Lookup:
+    return Lookup(exists=False)
 
 
 def _addresses(name: Name, addresses: list[str]) -> list[Record]:
@@ -212,4 +212,4 @@ def _data(kind: str, text: str) -> Rdata:
     return dns.rdata.from_text("IN", kind, text)
 
 
-__all__ = ["SCHEMA_VERSION", "TTL", "Answer", "Record", "Records", "Resolver"]
+__all__ = ["SCHEMA_VERSION", "TTL", "Lookup", "Record", "Records", "Resolver"]

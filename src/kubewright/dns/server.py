@@ -1,8 +1,8 @@
 """A DNS server over UDP and TCP for a `Resolver`, with other servers for all other names.
 
-Only standard queries for one name of the class IN are answered. Responses over UDP are limited to the size
-that the client accepts, at most 1232 bytes; larger ones are truncated, and clients repeat the query over TCP.
-The number of queries that are resolved at the same time is limited; others are dropped, as by a full network.
+Only standard queries for one name of the class IN receive records. Responses over UDP are limited to the
+size that the client accepts, at most 1232 bytes; larger ones are truncated, and clients repeat the query over
+TCP. The number of queries that are resolved at the same time is limited; others are dropped, as by a full network.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ from dns.message import Message, QueryMessage
 from dns.name import Name
 from dns.rrset import RRset
 
-from .resolver import TTL, Answer, Record, Resolver
+from .resolver import TTL, Lookup, Record, Resolver
 from .upstream import Upstream
 
 logger = logging.getLogger(__name__)
 
+RECORDS = dns.message.ANSWER  # quotation: dnspython
+DENIED = dns.rcode.REFUSED  # quotation: RFC 1035
 MAX_UDP_BYTES = 1232
 MIN_UDP_BYTES = 512
 MAX_ALIASES = 8
@@ -79,15 +81,15 @@ class DNSServer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def datagram(self, transport: asyncio.DatagramTransport, wire: bytes, address: tuple[str, int]) -> None:
-        """Answer a query that was received over UDP."""
+        """Respond to a query that was received over UDP."""
 
-        async def answer() -> None:
+        async def respond() -> None:
             response = await self.respond(wire, limit=MAX_UDP_BYTES)
             if response is not None and not transport.is_closing():
                 transport.sendto(response, address)
 
         if len(self._tasks) < MAX_QUERIES:
-            self._spawn(answer(), self._tasks)
+            self._spawn(respond(), self._tasks)
 
     def _spawn(self, work: Awaitable[None], tasks: set[asyncio.Task[None]]) -> None:
         task = asyncio.ensure_future(work)
@@ -101,7 +103,7 @@ class DNSServer:
         self._spawn(self._serve(reader, writer), self._connections)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the queries of a TCP connection in order."""
+        """Respond to the queries of a TCP connection in order."""
         try:
             while True:
                 async with asyncio.timeout(IDLE_TIMEOUT):
@@ -128,55 +130,55 @@ class DNSServer:
                 None if query.flags & dns.flags.QR else _encode(_error(query, dns.rcode.NOTIMP), query, limit)
             )
         try:
-            response = await self._answer(query)
+            response = await self._resolve(query)
         except Exception as error:
-            logger.error("cannot answer DNS query", extra={"error": repr(error)})
+            logger.error("cannot resolve DNS query", extra={"error": repr(error)})
             response = _error(query, dns.rcode.SERVFAIL)
         return _encode(response, query, limit)
 
-    async def _answer(self, query: QueryMessage) -> Message:
+    async def _resolve(self, query: QueryMessage) -> Message:
         if len(query.question) != 1:
             return _error(query, dns.rcode.FORMERR)
         question = query.question[0]
         if question.rdclass != dns.rdataclass.IN:
-            return _error(query, dns.rcode.REFUSED)
-        answer = await self._resolver.resolve(question.name, question.rdtype)
-        if answer is None:
+            return _error(query, DENIED)
+        found = await self._resolver.resolve(question.name, question.rdtype)
+        if found is None:
             return await self._forward(query)
         response = dns.message.make_response(query, recursion_available=self._upstream is not None)
         response.flags |= dns.flags.AA
-        if not answer.exists:
+        if not found.exists:
             response.set_rcode(dns.rcode.NXDOMAIN)
-        response.answer = _record_sets(answer.records)
-        response.additional = _record_sets(answer.additional)
-        await self._follow(response, answer, question)
-        if not response.answer:
+        response.sections[RECORDS] = _record_sets(found.records)
+        response.additional = _record_sets(found.additional)
+        await self._follow(response, found, question)
+        if not response.sections[RECORDS]:
             response.authority = _record_sets([self._resolver.soa()])
         return response
 
-    async def _follow(self, response: Message, answer: Answer, question: RRset) -> None:
+    async def _follow(self, response: Message, found: Lookup, question: RRset) -> None:
         """Add the records of the target of an alias."""
-        alias = answer.alias
+        alias = found.alias
         for _ in range(MAX_ALIASES):
             if alias is None:
                 return
-            found = await self._resolver.resolve(alias, question.rdtype)
-            if found is None:
-                response.answer += await self._ask(alias, question.rdtype)
+            target = await self._resolver.resolve(alias, question.rdtype)
+            if target is None:
+                response.sections[RECORDS] += await self._ask(alias, question.rdtype)
                 return
-            response.answer += _record_sets(found.records)
-            alias = found.alias
+            response.sections[RECORDS] += _record_sets(target.records)
+            alias = target.alias
 
     async def _ask(self, name: Name, kind: dns.rdatatype.RdataType) -> list[RRset]:
         if self._upstream is None:
             return []
         found = await self._upstream.resolve(dns.message.make_query(name, kind))
-        return list(found.answer) if found is not None else []
+        return list(found.sections[RECORDS]) if found is not None else []
 
     async def _forward(self, query: QueryMessage) -> Message:
         found = await self._upstream.resolve(query) if self._upstream is not None else None
         if found is None:
-            rcode = dns.rcode.SERVFAIL if self._upstream is not None else dns.rcode.REFUSED
+            rcode = dns.rcode.SERVFAIL if self._upstream is not None else DENIED
             return _error(query, rcode)
         return found
 

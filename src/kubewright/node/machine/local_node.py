@@ -252,7 +252,7 @@ def node_socket(directory: Path) -> Path:
 
 
 def last_error(log: Path) -> str:
-    """Return the last line of a log that reports an error; empty if there is none."""
+    """Return the last line of a log that reports an error; empty without one."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 65_536))

@@ -65,7 +65,7 @@ class PodRange:
         self._next = 0
 
     def next_free(self, used: Iterable[str]) -> str | None:
-        """Return a part that overlaps no used one; `None` if there is none."""
+        """Return a part that overlaps no used one; `None` without one."""
         taken = [other for text in used if (other := _parse(text)) is not None]
         taken = [other for other in taken if other.version == self._network.version]
         for number in range(self._next, self._next + self._count):
