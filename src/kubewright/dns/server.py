@@ -2,7 +2,8 @@
 
 Only standard queries for one name of the class IN receive records. Responses over UDP are limited to the
 size that the client accepts, at most 1232 bytes; larger ones are truncated, and clients repeat the query over
-TCP. The number of queries that are resolved at the same time is limited; others are dropped, as by a full network.
+TCP. The number of queries that are resolved at the same time is limited; others are dropped, as by a full
+network.
 """
 
 from __future__ import annotations
