@@ -36,7 +36,6 @@
 - `priority`: priority and fairness from the FlowSchemas and priority levels of the cluster
 - `readiness`: readiness of a control plane: checks of `/readyz`, `/livez` and `/healthz`
 - `replicas`: several servers on one storage: election of controllers, identity, worker processes
-- `storage_keys`: group and resource of a storage key
 - `storage_list_watch`: `StorageListWatch`: lists and watches of one resource in the storage of this process,
   for an informer
 - `undecodable_values`: values in a store that are not objects of their resource

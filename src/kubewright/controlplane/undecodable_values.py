@@ -1,7 +1,12 @@
-"""Values in a store that are not objects of their resource."""
+"""Values in a store that are not objects of their resource, and the resource of a storage key.
+
+Keys are `/registry/PLURAL/...` for built-in resources and `/registry/GROUP/PLURAL/...` for custom ones and
+those of the groups whose storage prefix contains the group.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from kubewright.api.builtin.resources import resources
@@ -9,7 +14,7 @@ from kubewright.apiserver.resources.stored_objects import ENCRYPTED, decode_erro
 from kubewright.apiserver.server import STORAGE_PREFIX
 from kubewright.storage.contract import Storage
 
-from .storage_keys import resource_finder
+from .builtins import storage_prefixes
 
 _PAGE = 500
 
@@ -56,3 +61,19 @@ async def find_undecodable_values(storage: Storage) -> FoundValues:
         if not page.more:
             return found
         start = page.items[-1].key + "\0"
+
+
+def resource_finder(prefix: str) -> Callable[[str], tuple[str, str] | None]:
+    """Return a function from a storage key to group and resource; `prefix` precedes all keys of resources."""
+    builtin = storage_prefixes()
+
+    def find(key: str) -> tuple[str, str] | None:
+        if not key.startswith(prefix):
+            return None
+        first, _, rest = key[len(prefix) :].partition("/")
+        found = builtin.get(first)
+        if found is not None:
+            return found
+        return first, rest.partition("/")[0]
+
+    return find

@@ -7,7 +7,6 @@ creates the authorizers of them. `EscalationCheck`
 rejects roles and bindings that grant more than their author has, `ClaimStatusCheck` changes of the status of
 ResourceClaims. `AccessReviews` serves the review kinds.
 
-- `authorization`: the authorizers of a control plane
 - `claim_status`: granular authorization of the status of ResourceClaims
 - `escalation`: privilege escalation prevention: users can grant only permissions that they have
 - `node_authorizer`: what kubelets can read and write
@@ -18,13 +17,18 @@ ResourceClaims. `AccessReviews` serves the review kinds.
 
 from __future__ import annotations
 
-from .authorization import Authorization
 from .claim_status import ClaimStatusCheck
 from .escalation import EscalationCheck
 from .node_authorizer import NodeAuthorizer
 from .reviews import AccessReviews
 from .rule_resolver import RBACAuthorizer, RuleResolver
-from .settings import AlwaysDeny, AuthorizationSettings, parse_modes, read_authorization_settings
+from .settings import (
+    AlwaysDeny,
+    Authorization,
+    AuthorizationSettings,
+    parse_modes,
+    read_authorization_settings,
+)
 
 __all__ = [
     "AccessReviews",

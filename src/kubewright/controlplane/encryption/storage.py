@@ -16,7 +16,7 @@ from typing import Self
 
 from kubewright.apiserver.resources.stored_objects import ENCRYPTED
 from kubewright.apiserver.server import STORAGE_PREFIX
-from kubewright.controlplane.storage_keys import resource_finder
+from kubewright.controlplane.undecodable_values import resource_finder
 from kubewright.storage.contract import (
     KeyExists,
     KeyValue,

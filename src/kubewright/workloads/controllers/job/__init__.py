@@ -3,7 +3,7 @@
 - `reconciler`: one reconcile of a Job; `progress`: what it found; `tracking`: counting of finished pods
 - `pod_creation`: pods from the template, with completion indexes; `ownership`: adoption, release, orphans
 - `pod_states`: states of pods, and sets of completion indexes
-- `policies`: pod failure policy and success policy; `backoff`: delays after failures
+- `policies`: pod failure policy and success policy
 """
 
 from .reconciler import add_job_controller

@@ -9,7 +9,6 @@ from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager
 from kubewright.workloads.write_intervals import WriteIntervals
 
-from .backoff import BackoffStore, remaining_delay
 from .ownership import claim_pods, job_of_pod, release_tracked_pods
 from .pod_creation import create_pods, delete_pods, new_pod
 from .pod_states import (
@@ -23,7 +22,15 @@ from .pod_states import (
     restarts,
 )
 from .policies import match_failure_policy, match_success_policy
-from .progress import Progress, failures_of, is_finished, new_condition, set_job_condition
+from .progress import (
+    BackoffStore,
+    Progress,
+    failures_of,
+    is_finished,
+    new_condition,
+    remaining_delay,
+    set_job_condition,
+)
 from .tracking import track_finished_pods
 
 CONTROLLER_NAME = "kubernetes.io/job-controller"
