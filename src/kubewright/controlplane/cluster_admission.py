@@ -27,7 +27,8 @@ from kubewright.api.gvk import GroupVersionKind
 from kubewright.apiserver.resources.objects import Object
 from kubewright.client.errors import ConnectionFailed, NoKindMatch
 
-from .admission import NamespaceLifecycle, arranged
+from .admission import arranged
+from .admission.namespaces import NamespaceLifecycle
 from .webhooks import DNSResolver, MutatingWebhooks, ValidatingWebhooks, WebhookClient
 
 if TYPE_CHECKING:

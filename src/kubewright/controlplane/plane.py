@@ -272,21 +272,18 @@ class ControlPlane:
         self.authentication.configure(self.credentials, self.issuer)
 
     def _admit(self) -> None:
-        from .admission import arranged, default_plugins
-        from .webhooks import MutatingWebhooks, ValidatingWebhooks
+        from .admission import create_plugins
 
-        plugins = [
-            *default_plugins(
-                self.server, self.informers, toleration_seconds=self.options.default_toleration_seconds
-            ),
-            MutatingWebhooks(self.server, self.webhook_client, self.informers),
-            ValidatingWebhooks(self.server, self.webhook_client, self.informers),
-        ]
-        for plugin in arranged(
-            plugins,
+        not_ready, unreachable = self.options.default_toleration_seconds
+        for plugin in create_plugins(
             enable=self.enabled_plugins,
             disable=self.disabled_plugins,
             version=self.kubernetes_version,
+            server=self.server,
+            informers=self.informers,
+            client=self.webhook_client,
+            not_ready=not_ready,
+            unreachable=unreachable,
         ):
             self.server.admission.add(plugin)
         if self.authorization.rules is not None:

@@ -4,6 +4,8 @@
         revision = await store.create("/notes/a", b"hello")
         await store.update("/notes/a", b"world", expected=revision)
 
+A new back end is a module with a class that passes `testing.StorageLaws`, and a line of `BACK_ENDS`.
+
 - `backups`: backups of a store while servers use it
 - `contract`: the storage contract: a revisioned key-value store with history and watch
 - `etcd`: storage in etcd
@@ -19,5 +21,13 @@
 """
 
 from kubewright.lazy import attach_stub
+
+BACK_ENDS = {
+    "memory:": ".memory:MemoryStorage",
+    "sqlite:PATH": ".sqlite.storage:SQLiteStorage",
+    "etcd://HOST:PORT[,HOST:PORT...][/PREFIX]": ".etcd.storage:EtcdStorage",
+    "postgresql://[USER@]HOST[:PORT]/DATABASE": ".postgresql.storage:PostgreSQLStorage",
+}
+"""The form of the URLs of each back end, its module, and the class whose method `from_url` opens it."""
 
 __getattr__, __dir__ = attach_stub(__name__)

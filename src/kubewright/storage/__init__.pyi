@@ -21,3 +21,5 @@ from .sqlite.logfile import DamagedStore as DamagedStore
 from .sqlite.storage import SQLiteStorage as SQLiteStorage
 from .sqlite.store_lock import StoreInUse as StoreInUse
 from .url import open_storage as open_storage
+
+BACK_ENDS: dict[str, str]

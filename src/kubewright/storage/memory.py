@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 from .contract import StorageError, StorageEvent
 from .local import LocalStorage
 
 
 class MemoryStorage(LocalStorage):
     """Storage in memory; its contents are lost with the process."""
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """Return the storage of the URL `memory:`."""
+        if url.partition(":")[2].strip("/"):
+            raise StorageError(f"{url!r}: memory storage has no path; use memory:")
+        return cls(**options)
 
     def _next_revision(self) -> int:
         if not self._opened:

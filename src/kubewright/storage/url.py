@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from importlib import import_module
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
+from . import BACK_ENDS
 from .contract import Storage, StorageError
 
 if TYPE_CHECKING:
     from .keyspace import History
-
-_FORMS = (
-    "memory:, sqlite:PATH, etcd://HOST:PORT[,HOST:PORT...][/PREFIX] or "
-    "postgresql://[USER@]HOST[:PORT]/DATABASE"
-)
 
 
 class EtcdKeywords(TypedDict, total=False):
@@ -74,29 +71,15 @@ def open_storage(url: str, **options: Unpack[StorageOptions]) -> Storage:
 
     Raises `StorageError` for an invalid URL.
     """
-    given: dict[str, Any] = dict(options)
-    scheme, colon, rest = url.partition(":")
+    forms = {form.partition(":")[0]: form for form in BACK_ENDS}
+    *first, last = BACK_ENDS
+    known = f"{', '.join(first)} or {last}"
+    scheme, colon, _ = url.partition(":")
     if not colon:
-        raise StorageError(f"{url!r} is not a storage URL; use {_FORMS}")
-    if scheme == "memory":
-        if rest.strip("/"):
-            raise StorageError(f"{url!r}: memory storage has no path; use memory:")
-        from .memory import MemoryStorage
-
-        return MemoryStorage(**given)
-    if scheme == "sqlite":
-        path = rest[2:] if rest.startswith("//") else rest
-        if not path:
-            raise StorageError(f"{url!r} has no path; use sqlite:PATH, such as sqlite:./state.db")
-        from .sqlite.storage import SQLiteStorage
-
-        return SQLiteStorage(path, **given)
-    if scheme == "etcd":
-        from .etcd.storage import EtcdStorage
-
-        return EtcdStorage.from_url(url, **given)
-    if scheme in ("postgresql", "postgres"):
-        from .postgresql.storage import PostgreSQLStorage
-
-        return PostgreSQLStorage.from_url(url, **given)
-    raise StorageError(f"unknown storage {scheme!r}; use {_FORMS}")
+        raise StorageError(f"{url!r} is not a storage URL; use {known}")
+    form = forms.get("postgresql" if scheme == "postgres" else scheme)
+    if form is None:
+        raise StorageError(f"unknown storage {scheme!r}; use {known}")
+    module, _, name = BACK_ENDS[form].partition(":")
+    storage: Storage = getattr(import_module(module, __package__), name).from_url(url, **options)
+    return storage

@@ -9,7 +9,7 @@ import pytest
 
 from kubewright.api.errors import Forbidden
 from kubewright.controlplane import ControlPlane
-from kubewright.controlplane.admission import OFF_BY_DEFAULT, ORDER, check_names
+from kubewright.controlplane.admission import OFF_BY_DEFAULT, PLUGINS, check_names
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 SMALL = {"requests": {"cpu": "100m", "memory": "10Mi"}}
@@ -142,7 +142,13 @@ def test_plugin_names(settings: dict[str, Any], complaint: str) -> None:
 
 
 async def test_each_plugin_can_be_disabled() -> None:
-    names = ORDER
+    names = PLUGINS
     check_names(enable=(), disable=[*names, "PodGroupProtection"])
     async with ControlPlane(port=None) as plane:
         assert {*names} - {each.name for each in plane.server.admission.plugins} == OFF_BY_DEFAULT
+
+
+async def test_each_plugin_can_be_enabled() -> None:
+    async with ControlPlane(port=None, enable_admission_plugins=sorted(OFF_BY_DEFAULT)) as plane:
+        names = [each.name for each in plane.server.admission.plugins]
+        assert [name for name in names if name in PLUGINS] == [*PLUGINS]

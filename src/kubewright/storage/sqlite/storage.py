@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple, TypeVar, TypeVarTuple, Unpack
+from typing import Any, NamedTuple, Self, TypeVar, TypeVarTuple, Unpack
 
 from kubewright.api.values.times import wall_time
 from kubewright.storage.contract import StorageError, StorageEvent
@@ -71,6 +71,15 @@ class SQLiteStorage(LocalStorage):
         self._rejected_restore = ""
         self._idle = asyncio.Event()
         self._idle.set()
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """Return the storage of a `sqlite:` URL."""
+        path = url.partition(":")[2]
+        path = path[2:] if path.startswith("//") else path
+        if not path:
+            raise StorageError(f"{url!r} has no path; use sqlite:PATH, such as sqlite:./state.db")
+        return cls(path, **options)
 
     @property
     def path(self) -> Path:
