@@ -18,3 +18,5 @@ from .managed_fields import to_scale as to_scale
 from .path_elements import FieldSetError as FieldSetError
 from .typed import TypedError as TypedError
 from .typed import zero_value as zero_value
+
+PATCH_TYPES: dict[str, str]

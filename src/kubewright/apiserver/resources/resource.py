@@ -23,6 +23,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from kubewright import patch
 from kubewright.api.errors import APIError, BadRequest
 from kubewright.api.gvk import GroupKind, GroupResource, GroupVersionKind, version_priority
 from kubewright.schema.structural import Node
@@ -39,17 +40,12 @@ if TYPE_CHECKING:
     from kubewright.apiserver.rest.store import ResourceStore
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-PATCH_TYPES = (
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-    "application/apply-patch+yaml",
-)
-CUSTOM_PATCH_TYPES = (
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/apply-patch+yaml",
-)
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+PATCH_TYPES = (*patch.PATCH_TYPES, APPLY_PATCH)
+CUSTOM_PATCH_TYPES = tuple(each for each in PATCH_TYPES if each != STRATEGIC_PATCH)
 
 VerbFunction = Callable[[SubresourceRequest], Awaitable["HTTPResponse | Object"]]
 """Serves a verb; see `Resource.handlers`."""

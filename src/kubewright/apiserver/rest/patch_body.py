@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,17 +13,13 @@ from kubewright.api.values.go_format import json_type_name
 from kubewright.apiserver.encoding.json_errors import json_error
 from kubewright.apiserver.encoding.request_body import duplicate_fields, in_body_order
 from kubewright.apiserver.encoding.yaml import load_yaml
-from kubewright.patch import json_patch, merge_patch
+from kubewright.apiserver.resources.resource import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from kubewright.patch import PATCH_TYPES
 from kubewright.schema import field_errors as fe
 from kubewright.schema.structural import Node
 
 if TYPE_CHECKING:
     from kubewright.apiserver.resources.objects import Object
-
-JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
 
 _decode = msgspec.json.Decoder().decode
 
@@ -101,10 +98,8 @@ class PatchBody:
     def apply(self, live: Object) -> Object:
         """Return the patched object; `live` is not changed. Apply configurations go through a field
         manager instead."""
-        if self.kind == JSON_PATCH:
-            patched = json_patch.apply(live, self.body)
-        elif self.kind == MERGE_PATCH:
-            patched = merge_patch.apply(live, self.body)
+        if self.kind != STRATEGIC_PATCH:
+            patched = import_module(f"kubewright.patch.{PATCH_TYPES[self.kind]}").apply(live, self.body)
         else:
             from kubewright.patch import strategic_merge_patch
 

@@ -28,9 +28,10 @@ from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.http.request_info import RequestInfo
 from kubewright.apiserver.resources.object_schema import apply_defaults
 from kubewright.apiserver.resources.objects import Object, deep_copy
+from kubewright.apiserver.resources.resource import APPLY_PATCH
 from kubewright.apiserver.resources.subresource import Subresource, SubresourceRequest
 from kubewright.apiserver.rest.options import parse_write_options
-from kubewright.apiserver.rest.patch_body import APPLY_PATCH, PatchBody
+from kubewright.apiserver.rest.patch_body import PatchBody
 from kubewright.apiserver.rest.scope import EndpointScope
 from kubewright.apiserver.rest.writer import validate_object
 

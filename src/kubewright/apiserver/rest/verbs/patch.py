@@ -28,14 +28,10 @@ from kubewright.apiserver.encoding.request_body import (
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.http.request_info import RequestInfo
 from kubewright.apiserver.resources.objects import Object, deep_copy
-from kubewright.apiserver.resources.resource import Resource
+from kubewright.apiserver.resources.resource import APPLY_PATCH, STRATEGIC_PATCH, Resource
 from kubewright.apiserver.resources.strategy import Operation
 from kubewright.apiserver.rest.options import WriteOptions, parse_write_options
 from kubewright.apiserver.rest.patch_body import (
-    APPLY_PATCH,
-    JSON_PATCH,
-    MERGE_PATCH,
-    STRATEGIC_PATCH,
     PatchBody,
     patch_invalid,
     unsupported_patch,
@@ -220,7 +216,7 @@ class Patching:
         if problem:
             raise patch_invalid(self._message_text(new), problem)
         if not self.resource.custom:
-            if self.patch.kind in (JSON_PATCH, MERGE_PATCH):
+            if self.patch.kind not in (STRATEGIC_PATCH, APPLY_PATCH):
                 self._check_builtin_type(new)
             new["apiVersion"], new["kind"] = self.scope.api_version, self.resource.kind
         elif not new.get("kind"):

@@ -32,17 +32,17 @@ from kubewright.apiserver.encoding.tables import TablePrinter
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.http.request_info import RequestInfo
 from kubewright.apiserver.resources.objects import Object, deep_copy
-from kubewright.apiserver.resources.resource import CUSTOM_PATCH_TYPES, TableColumn, Version
+from kubewright.apiserver.resources.resource import (
+    APPLY_PATCH,
+    CUSTOM_PATCH_TYPES,
+    STRATEGIC_PATCH,
+    TableColumn,
+    Version,
+)
 from kubewright.apiserver.resources.strategy import Operation
 from kubewright.apiserver.resources.subresource import SCALE, ScaleSubresource
 from kubewright.apiserver.rest.options import WriteOptions, parse_write_options
-from kubewright.apiserver.rest.patch_body import (
-    APPLY_PATCH,
-    STRATEGIC_PATCH,
-    PatchBody,
-    patch_invalid,
-    unsupported_patch,
-)
+from kubewright.apiserver.rest.patch_body import PatchBody, patch_invalid, unsupported_patch
 from kubewright.apiserver.rest.scope import EndpointScope
 from kubewright.patch import FieldManager, from_scale, to_scale
 from kubewright.patch.path_elements import fields_path
