@@ -104,6 +104,33 @@ async def test_objects_are_applied_in_order_and_pruned(client: Client, lamps: Ap
     assert "Lamp" not in (parent.metadata.annotations or {})["applyset.kubernetes.io/contains-group-kinds"]
 
 
+@pytest.mark.parametrize("exists", [False, True])
+async def test_processes_that_extend_the_inventory_at_the_same_time_lose_nothing(
+    client: Client, lamps: ApplySet, exists: bool
+) -> None:
+    await apply(lamps, namespace(), *([config_map("one")] if exists else []))
+    if not exists:
+        await client.delete(ConfigMap, "lamps", namespace=NAMESPACE)
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "a", "namespace": NAMESPACE},
+    }
+    other = ApplySet(client, "lamps", namespace=NAMESPACE)
+    before = [other]
+
+    async def interrupt(call: Any, proceed: Any) -> Any:
+        if call.name == "lamps" and call.method != "GET" and before:
+            await apply(before.pop(), account, prune=False)
+        return await proceed(call)
+
+    late = ApplySet(client.with_interceptor(interrupt), "lamps", namespace=NAMESPACE)
+    await apply(late, {**config_map("two"), "kind": "Secret"} | {"data": {}}, prune=False)
+    assert not before
+    kinds = {each.gvk.kind for each in await ApplySet(client, "lamps", namespace=NAMESPACE).members()}
+    assert kinds >= {"ServiceAccount", "Secret"}
+
+
 async def test_a_definition_with_objects_is_not_pruned(client: Client, lamps: ApplySet) -> None:
     await apply(lamps, namespace(), definition())
     await client.create(Unstructured(lamp("of-a-user")))

@@ -39,6 +39,7 @@ from kubewright.api.presence import tracked_defaults
 from kubewright.cache import Cache, CachedClient
 from kubewright.client import ClusterConfig, condition, merge_patch
 from kubewright.client.patches import to_dict
+from kubewright.composition import Graph, GraphSets
 from kubewright.controller import DesiredState, ObjectSets
 from kubewright.manifests import crd
 from kubewright.testing.server import server_kinds, start_test_server
@@ -337,14 +338,14 @@ def without(value: Document, other: Document) -> Document:
 
 # Law 5
 
-CONTROLLERS = ("a", "b", "sets")
+CONTROLLERS = ("a", "b", "sets", "graph")
 NAMES = ("one", "two", "three")
 operations = st.lists(
     st.tuples(
         st.sampled_from(CONTROLLERS),
         st.integers(0, 1),
         st.sets(st.sampled_from(NAMES)),
-        st.sampled_from(["ensure", "ensure", "restart", "crash", "delete", "create"]),
+        st.sampled_from(["ensure", "ensure", "add", "restart", "crash", "delete", "create"]),
         st.integers(1, 4),
     ),
     min_size=2,
@@ -363,6 +364,9 @@ class Crash(BaseException):
     steps=[("a", 0, {"one"}, "ensure", 1), ("sets", 0, {"one"}, "ensure", 1), ("sets", 0, set(), "ensure", 1)]
 )
 @example(steps=[("a", 0, {"one"}, "crash", 1), ("a", 0, {"two"}, "ensure", 1)])
+@example(steps=[("a", 0, {"one"}, "ensure", 1), ("a", 0, {"two"}, "add", 1), ("sets", 0, {"two"}, "add", 1)])
+@example(steps=[("graph", 0, {"one"}, "ensure", 1), ("sets", 0, set(), "ensure", 1)])
+@example(steps=[("sets", 0, {"one"}, "crash", 2), ("graph", 0, {"one"}, "ensure", 1)])
 def test_no_controller_deletes_what_another_has_applied(bench: Bench, steps: list[Any]) -> None:
     bench.run(Several(bench).check(steps))
 
@@ -381,6 +385,8 @@ class Several:
     def _start(self, name: str) -> DesiredState:
         if name == "sets":
             return ObjectSets(self.client, self.bench.cache, field_manager=name)
+        if name == "graph":
+            return GraphSets(self.client, self.bench.cache, owns=[ConfigMap], field_manager=name)
         return DesiredState(self.client, self.bench.cache, kinds=[ConfigMap], field_manager=name)
 
     async def _crash(self, call: Any, proceed: Any) -> Any:
@@ -390,6 +396,17 @@ class Several:
             if not self.crash_at:
                 raise Crash
         return response
+
+    async def ensure(
+        self, state: DesiredState, owner: ConfigMap, children: list[ConfigMap], *, prune: bool
+    ) -> None:
+        if not isinstance(state, GraphSets):
+            await state.ensure(owner, children, prune=prune)
+            return
+        graph = Graph()
+        for each in children:
+            graph.add(f"node-{each.name}".replace("-", "_"), each)
+        assert not (await state.apply(owner, graph)).errors
 
     async def existing(self) -> dict[str, ConfigMap]:
         pager = self.bench.client.uncached.list(ConfigMap, namespace="default")
@@ -422,14 +439,14 @@ class Several:
         if action in ("restart", "create"):
             self.states[controller] = self._start(controller)
         known = self.wanted.get((controller, number), set())
-        self.wanted[controller, number] = wanted | known if action == "crash" else wanted
+        self.wanted[controller, number] = wanted | known if action in ("crash", "add") else wanted
         self.crash_at = writes if action == "crash" else 0
         children = [
             ConfigMap(metadata=ObjectMeta(name=f"{owner.name}-{each}"), data={controller: "1"})
             for each in sorted(wanted)
         ]
         try:
-            await self.states[controller].ensure(owner, children)
+            await self.ensure(self.states[controller], owner, children, prune=action != "add")
         except Crash:
             self.states[controller] = self._start(controller)
         finally:
@@ -446,4 +463,10 @@ class Several:
         if action != "crash":
             own = {name for name, each in after.items() if controller in (each.data or {})}
             expected = {f"{owner.name}-{each}" for each in wanted}
+            if action == "add" and controller != "graph":
+                expected |= {
+                    name
+                    for name, each in before.items()
+                    if controller in (each.data or {}) and name.startswith(f"{owner.name}-")
+                }
             assert {each for each in own if each.startswith(f"{owner.name}-")} == expected

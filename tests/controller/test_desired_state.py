@@ -10,7 +10,7 @@ from kubewright.api.core.v1 import ConfigMap, Secret
 from kubewright.api.errors import Invalid
 from kubewright.client import merge_patch
 from kubewright.client.membership import FieldManager
-from kubewright.controller import ControllerBuilder, DesiredState, ObjectSets
+from kubewright.controller import AdoptionError, ControllerBuilder, DesiredState, ObjectSets
 
 
 def config(name, **data):
@@ -100,6 +100,21 @@ async def test_only_undesired_objects_are_deleted(bench, shop):
     assert await names(bench, ConfigMap) == ["theirs", "two"]
     assert await names(bench, Secret) == ["undeclared"]
     assert await bench.client.uncached.get(ConfigMap, "loose", namespace="default")
+
+
+async def test_a_part_of_the_objects_is_applied_without_pruning(bench, shop):
+    state = desired_state(bench)
+    await state.ensure(shop, [config("one"), config("two")])
+    loose = ConfigMap(metadata=ObjectMeta(name="loose", namespace="default"))
+    await bench.client.create(loose)
+    changes = await state.ensure(shop, [config("two", a="1")], prune=False)
+    assert (changes.applied, changes.deleted) == (["ConfigMap default/two"], [])
+    assert await names(bench, ConfigMap) == ["one", "two"]
+    assert not await state.ensure(shop, [config("two", a="1")], prune=False)
+    with pytest.raises(AdoptionError, match="ConfigMap default/loose exists already"):
+        await state.ensure(shop, [config("loose")], prune=False)
+    with pytest.warns(DeprecationWarning, match=r"use ensure\(\.\.\., prune=False\)"):
+        desired_state(bench, prune=False)
 
 
 async def test_changes_of_other_clients_are_reverted(bench, shop):

@@ -34,8 +34,8 @@ from .applyset_inventory import (
     PART_OF_LABEL,
     SET_MARK,
     ApplySetError,
-    ApplySetParent,
     Inventory,
+    SetParent,
 )
 from .errors import NoKindMatch
 from .kind_types import metadata_of
@@ -98,7 +98,7 @@ class ApplySet:
         self.client = client.with_field_manager(field_manager)
         self.name = name
         self.namespace = namespace
-        self._parent = ApplySetParent(self.client, name, namespace, tooling)
+        self._parent = SetParent(self.client, name, namespace=namespace, tooling=tooling)
         self._manager = FieldManager(field_manager)
         self.id = self._parent.id
         self._replaced_owners = frozenset(replaced_owners)
@@ -134,7 +134,7 @@ class ApplySet:
         for number, manifest in enumerate(wanted):
             # The namespace of the parent can be a member, so that it must be applied before the parent.
             if not recorded and phase_of(manifest["apiVersion"], manifest["kind"]) > NAMESPACES:
-                await self._parent.write(superset)
+                await self._parent.extend(superset)
                 recorded = True
             try:
                 change = await self._apply(manifest, force=force, dry_run=dry_run)
@@ -150,31 +150,25 @@ class ApplySet:
             self._applied.append(applied)
             yield change
         if not recorded:
-            await self._parent.write(superset)
-        kept: list[AppliedChange] = []
-        if prune:
-            keys = {_key(each) for each in wanted}
-            members = [
-                each
-                for each in await self._members(superset)
-                if (kinds is None or each.gvk.group_kind in kinds) and _member_key(each) not in keys
-            ]
-            async for change in self._delete(
-                members, dry_run=dry_run, delete_custom_objects=delete_custom_objects, wait=None
-            ):
-                if change.action == "kept":
-                    kept.append(change)
-                yield change
-        if not dry_run:
-            if prune and kinds is None:
-                target |= Inventory(
-                    frozenset(each.kind for each in kept),
-                    frozenset(each.namespace for each in kept) - {"", self.namespace},
-                )
-            else:
-                target = superset
-            if target != superset:
-                await self._parent.write(target)
+            await self._parent.extend(superset)
+        if not prune:
+            return
+        keys = {_key(each) for each in wanted}
+        # Other processes can have extended the stored inventory meanwhile.
+        members = [
+            each
+            for each in await self._members(superset | self._parent.inventory)
+            if (kinds is None or each.gvk.group_kind in kinds) and _member_key(each) not in keys
+        ]
+        async for change in self._delete(
+            members, dry_run=dry_run, delete_custom_objects=delete_custom_objects, wait=None
+        ):
+            if change.action == "kept":
+                namespaces = frozenset((change.namespace,)) - {"", self.namespace}
+                target |= Inventory(frozenset((change.kind,)), namespaces)
+            yield change
+        if not dry_run and kinds is None:
+            await self._parent.reduce(target)
 
     def _labelled(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         labelled: dict[str, Any] = copy_value(dict(manifest))
@@ -324,7 +318,7 @@ class ApplySet:
         return await self._members(await self._parent.read())
 
     async def _members(self, inventory: Inventory) -> list[SetMember]:
-        return await self._parent.members(inventory, self._manager.names)
+        return await self._parent.members(inventory, managers=self._manager.names)
 
     async def delete(
         self,

@@ -12,16 +12,18 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kubewright.api.errors import NotFound
+from kubewright.api.errors import Conflict, NotFound
 from kubewright.api.gvk import GroupKind, GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
 
 from .kind_types import metadata_of
 from .membership import PART_OF_LABEL, SET_MARK, SetMember, appliers, member_of
+from .patches import merge_patch
 
 if TYPE_CHECKING:
     from .client import Client
@@ -77,27 +79,58 @@ def apply_set_id(name: str, *, namespace: str, kind: GroupKind = PARENT.group_ki
     return f"applyset-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}-v1"
 
 
-@dataclass(frozen=True)
-class ApplySetParent:
-    """The ConfigMap that is the parent of a set, and has its inventory."""
+class SetParent:
+    """The parent of a set: an object whose label and annotations are the inventory.
 
-    client: Client
-    name: str
-    namespace: str
-    tooling: str
-    """`<name>/<version>` of the tool that manages the set."""
+    Several processes can extend an inventory at the same time. It is reduced only if the parent has not
+    changed meanwhile.
+    """
 
-    @property
-    def id(self) -> str:
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        *,
+        namespace: str,
+        tooling: str,
+        owner: MetaObject | Unstructured | None = None,
+    ) -> None:
+        """`tooling`: `<name>/<version>` of the tool that manages the set. `owner`: the parent as it was read;
+        without one the parent is a ConfigMap, which is created with the first kind of the inventory."""
+        self._client = client
+        self._uncached: Client = getattr(client, "uncached", client)
+        self._kind = PARENT if owner is None else _kind_of(owner)
+        self.name = name
+        self.namespace = namespace
+        self.tooling = tooling
+        self.id = apply_set_id(name, namespace=namespace, kind=self._kind.group_kind)
         """The value of the labels of the set."""
-        return apply_set_id(self.name, namespace=self.namespace)
+        self._owner = owner
+        self._parent: MetaObject | Unstructured | None = None
+        self._resource_version: str | None = None
+        self.inventory = Inventory()
+        self._is_labelled = False
+        if owner is not None:
+            self._observe(owner)
+
+    def _observe(self, parent: MetaObject | Unstructured) -> None:
+        self._parent = parent
+        self._resource_version = parent.metadata.resource_version
+        self.inventory = Inventory.of(parent)
+        self._is_labelled = (parent.metadata.labels or {}).get(ID_LABEL) == self.id
 
     async def read(self) -> Inventory:
-        """Return the inventory; raises `ApplySetError` if the set belongs to another tool."""
-        parent = await self.client.get_or_none(PARENT, self.name, namespace=self.namespace)
-        if parent is None:
+        """Return the stored inventory; raises `ApplySetError` if a ConfigMap belongs to another tool."""
+        found = await self._uncached.get_or_none(self._kind, self.name, namespace=self.namespace or None)
+        if found is None:
             # Members of an inventory that was deleted with its namespace; only the CRDs are left then.
             return Inventory(frozenset((CRD,)))
+        if self._owner is None:
+            self._check_tooling(found)
+        self._observe(found)
+        return self.inventory
+
+    def _check_tooling(self, parent: Unstructured) -> None:
         annotations, labels = parent.metadata.annotations or {}, parent.metadata.labels or {}
         where = f"ConfigMap {self.namespace}/{self.name}"
         tool, _, _ = annotations.get(TOOLING_ANNOTATION, "").rpartition("/")
@@ -105,29 +138,52 @@ class ApplySetParent:
             raise ApplySetError(f"{where} is not an ApplySet of this tool (tooling: {tool or 'not set'})")
         if labels.get(ID_LABEL) != self.id:
             raise ApplySetError(f"{where} has the label {ID_LABEL}={labels.get(ID_LABEL)}, not {self.id}")
-        return Inventory.of(parent)
 
-    async def write(self, inventory: Inventory) -> None:
-        """Create or update the parent with an inventory."""
-        parent = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": self.name,
-                "namespace": self.namespace,
-                "labels": {ID_LABEL: self.id},
-                "annotations": inventory.annotations(self.tooling),
-            },
-        }
-        await self.client.apply(Unstructured(parent), force=True)
+    async def extend(self, more: Inventory) -> None:
+        """Add kinds and namespaces, before objects are applied."""
+        while not self._is_labelled or self.inventory | more != self.inventory:
+            uid = self._parent.metadata.uid if self._parent is not None else None
+            try:
+                await self._write(self.inventory | more)
+            except Conflict:  # another process can have extended it, too
+                await self.read()
+                if uid is not None and (self._parent is None or self._parent.metadata.uid != uid):
+                    raise
+
+    async def reduce(self, target: Inventory) -> None:
+        """Remove kinds and namespaces without members, if the parent has not changed meanwhile."""
+        if self.inventory != target:
+            with suppress(Conflict):
+                await self._write(target)
+
+    async def _write(self, inventory: Inventory) -> None:
+        metadata = {"labels": {ID_LABEL: self.id}, "annotations": inventory.annotations(self.tooling)}
+        if self._parent is None:
+            parent = Unstructured.new(self._kind, self.name, namespace=self.namespace)
+            parent["metadata"].update(metadata)
+            self._observe(await self._client.create(parent))
+            return
+        expected = {"uid": self._parent.metadata.uid, "resourceVersion": self._resource_version}
+        # The object of the caller, so that its next write has the new resource version.
+        target = self._owner if self._owner is not None else self._parent
+        self._observe(await self._client.patch(target, merge_patch({"metadata": {**expected, **metadata}})))
 
     async def delete(self) -> None:
         """Delete the parent, if it exists."""
-        await self.client.delete(PARENT, self.name, namespace=self.namespace, missing_ok=True)
+        await self._client.delete(self._kind, self.name, namespace=self.namespace, missing_ok=True)
 
-    async def members(self, inventory: Inventory, managers: Collection[str]) -> list[SetMember]:
-        """Return the members by the kinds and namespaces of an inventory."""
-        return await list_members(self.client, self.id, inventory, home=self.namespace, managers=managers)
+    async def members(
+        self, inventory: Inventory | None = None, *, managers: Collection[str] = ()
+    ) -> list[SetMember]:
+        """Return the members by the kinds and namespaces of an inventory, by default of the stored one."""
+        inventory = inventory if inventory is not None else self.inventory
+        return await list_members(self._uncached, self.id, inventory, home=self.namespace, managers=managers)
+
+
+def _kind_of(parent: MetaObject | Unstructured) -> GroupVersionKind:
+    gvk = type(parent).gvk if isinstance(parent, MetaObject) else parent.gvk
+    assert gvk is not None
+    return gvk
 
 
 async def list_members(
@@ -166,8 +222,8 @@ __all__ = [
     "SET_MARK",
     "TOOLING_ANNOTATION",
     "ApplySetError",
-    "ApplySetParent",
     "Inventory",
+    "SetParent",
     "apply_set_id",
     "list_members",
 ]

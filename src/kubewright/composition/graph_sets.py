@@ -104,6 +104,7 @@ class GraphSets(ObjectSets):
     Permissions: get, list, watch, patch, create and delete of the owned kinds, and patch of the owner.
     """
 
+    @renamed_parameter("field_owner", "field_manager")
     def __init__(
         self,
         client: Client,
@@ -129,7 +130,7 @@ class GraphSets(ObjectSets):
         """
         order = graph.order()
         run = _Run(self, owner, graph)
-        await self._extend_inventory(owner, Inventory(self._owned_kinds))
+        await self._parent_of(owner).extend(Inventory(self._owned_kinds))
         for name in order:
             await run.apply_node(name)
         self._set_reads(run.set_id, run.reads)
@@ -142,7 +143,7 @@ class GraphSets(ObjectSets):
                 unwanted = [each for each in unwanted if each not in others]
             if not kept and not any(each.waiting for each in result.states):
                 target = Inventory(self._owned_kinds) | inventory_of(run.keys, owner)
-                await self._reduce_inventory(owner, target)
+                await self._parent_of(owner).reduce(target)
         return result
 
     def _last_members(self, members: Sequence[SetMember]) -> list[SetMember]:
@@ -215,7 +216,7 @@ class GraphSets(ObjectSets):
         intent, key = await self._member(run.owner, manifest, gvk)
         run.claim(gvk, key, name)
         if key.namespace not in ("", run.home):
-            await self._extend_inventory(run.owner, Inventory(namespaces=frozenset((key.namespace,))))
+            await self._parent_of(run.owner).extend(Inventory(namespaces=frozenset((key.namespace,))))
         response = await self._apply_member(run.owner, gvk, key, intent, run.result.changes)
         if response is not None:
             return gvk, key, to_dict(response)
@@ -230,7 +231,6 @@ class GraphSets(ObjectSets):
 class _Run:
     """One application of a graph for an owner."""
 
-    @renamed_parameter("field_owner", "field_manager")
     def __init__(self, sets: GraphSets, owner: MetaObject | Unstructured, graph: Graph) -> None:
         self.sets = sets
         self.owner = owner

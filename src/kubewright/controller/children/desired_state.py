@@ -56,7 +56,7 @@ from kubewright.client.membership import (
 from kubewright.client.patches import to_dict
 from kubewright.controller.controller import current_reconcile
 from kubewright.controller.write_conflicts import RecentWrites, WriteConflict
-from kubewright.deprecation import renamed_parameter
+from kubewright.deprecation import renamed_parameter, warn_deprecated
 
 logger = logging.getLogger(__name__)
 
@@ -117,6 +117,7 @@ class DesiredState:
     finalizers if the admission plugin OwnerReferencesPermissionEnforcement is enabled.
     """
 
+    @renamed_parameter("field_owner", "field_manager")
     def __init__(
         self,
         client: Client,
@@ -133,6 +134,8 @@ class DesiredState:
         owner has applied. Of Secrets and ConfigMaps only metadata is cached, unless the cache is configured
         otherwise.
         """
+        if not prune:
+            warn_deprecated("DesiredState(prune=False)", "ensure(..., prune=False)")
         if not field_manager:
             raise ValueError("DesiredState requires a field_manager: the name of the controller")
         self.manager = FieldManager(field_manager) if isinstance(field_manager, str) else field_manager
@@ -160,11 +163,13 @@ class DesiredState:
         objects: Iterable[MetaObject | Unstructured | dict[str, Any]],
         *,
         adopt: bool = False,
+        prune: bool = True,
     ) -> EnsureResult:
         """Apply these objects for the owner and delete others that this controller has applied for it.
 
         Objects are applied in order; after an error nothing is deleted. `adopt`: take over existing objects
-        that have no controlling owner; by default they raise an `AdoptionError`.
+        that have no controlling owner; by default they raise an `AdoptionError`. With `prune=False` nothing
+        is deleted: the list is a part of the objects.
         """
         check_object_list(objects)
         result = EnsureResult()
@@ -176,7 +181,7 @@ class DesiredState:
                 raise ValueError(f"{gvk.kind} {key} is in the list of desired objects twice")
             wanted[gvk.group_kind, key] = gvk
             await self._apply_member(owner, gvk, key, intent, result, adopt=adopt)
-        if self._prune:
+        if prune and self._prune:
             await self._remove_others(owner, wanted, result)
         return result
 
@@ -470,7 +475,6 @@ def _manifest_gvk(manifest: Mapping[str, Any]) -> GroupVersionKind:
 class _Header:
     """Object with metadata only."""
 
-    @renamed_parameter("field_owner", "field_manager")
     def __init__(self, metadata: Any) -> None:
         self.metadata = metadata
 

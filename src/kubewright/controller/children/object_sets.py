@@ -20,13 +20,11 @@ starts with the first member of that kind.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from kubewright.api.apply_order import in_apply_order, phase_of
 from kubewright.api.encoding import codec
-from kubewright.api.errors import Conflict
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.owners import OwnerError
@@ -38,16 +36,14 @@ from kubewright.cache.stores.indexes import label_index
 from kubewright.cache.stores.store import ObjectChange, ObjectKey, labels_of
 from kubewright.client import Client
 from kubewright.client.applyset_inventory import (
-    ID_LABEL,
     PART_OF_LABEL,
     SET_MARK,
     Inventory,
+    SetParent,
     apply_set_id,
-    list_members,
 )
 from kubewright.client.kind_types import AnyKind, metadata_of
-from kubewright.client.membership import FieldManager, Mark, SetMember, remove_member
-from kubewright.client.patches import merge_patch
+from kubewright.client.membership import FieldManager, Mark, SetMember
 from kubewright.client.readiness import Readiness, readiness_of
 from kubewright.controller.request import Request
 from kubewright.controller.sources import AddedKindsSource
@@ -73,20 +69,6 @@ class MemberReadiness(NamedTuple):
     readiness: Readiness
 
 
-class _Parent(NamedTuple):
-    """The inventory of an owner as it was read or written last."""
-
-    resource_version: str | None
-    inventory: Inventory
-    is_labelled: bool
-
-    @classmethod
-    def of(cls, owner: Any, set_id: str) -> _Parent:
-        metadata = owner.metadata
-        is_labelled = (metadata.labels or {}).get(ID_LABEL) == set_id
-        return cls(metadata.resource_version, Inventory.of(owner), is_labelled)
-
-
 class ObjectSets(DesiredState):
     """Applies, reports and deletes the objects of owners; one instance for all owners of a controller.
 
@@ -104,7 +86,7 @@ class ObjectSets(DesiredState):
         self.source: AddedKindsSource[Request] = AddedKindsSource(cache, self._owners_of)
         """Source of a controller: requests for the owners of changed members."""
         self._requests: dict[str, Request] = {}
-        self._parents: dict[str, _Parent] = {}
+        self._parents: dict[str, SetParent] = {}
         self._desired: dict[str, list[tuple[GroupVersionKind, ObjectKey]]] = {}
 
     async def ensure(
@@ -113,14 +95,16 @@ class ObjectSets(DesiredState):
         objects: Iterable[MetaObject | Unstructured | dict[str, Any]],
         *,
         adopt: bool = False,
+        prune: bool = True,
     ) -> EnsureResult:
         """Apply these objects in the order of their dependencies, and delete other members of the set.
 
         After an error nothing is deleted. `adopt`: take over existing objects that are not part of a set and
-        have no controlling owner; by default they raise an `AdoptionError`.
+        have no controlling owner; by default they raise an `AdoptionError`. With `prune=False` nothing is
+        deleted: the list is a part of the set.
         """
         self._register(owner)
-        return await super().ensure(owner, objects, adopt=adopt)
+        return await super().ensure(owner, objects, adopt=adopt, prune=prune)
 
     async def _manifests(
         self, owner: Any, objects: Iterable[MetaObject | Unstructured | dict[str, Any]]
@@ -132,14 +116,14 @@ class ObjectSets(DesiredState):
             frozenset(gvk_of(each).group_kind for each in manifests),
             frozenset(each["metadata"].get("namespace") or home for each in manifests) - {home},
         )
-        await self._extend_inventory(owner, target)
+        await self._parent_of(owner).extend(target)
         return [dict(each) for each in in_apply_order(manifests)]
 
     async def _remove_others(self, owner: Any, wanted: Wanted, result: EnsureResult) -> list[SetMember]:
         kept = await super()._remove_others(owner, wanted, result)
         self._desired[self._id_of(owner)] = [(gvk, key) for (_, key), gvk in wanted.items()]
         if not kept:  # other controllers have members too, or are applying them
-            await self._reduce_inventory(owner, inventory_of(wanted, owner))
+            await self._parent_of(owner).reduce(inventory_of(wanted, owner))
         return kept
 
     async def readiness(self, owner: MetaObject | Unstructured) -> list[MemberReadiness]:
@@ -159,11 +143,9 @@ class ObjectSets(DesiredState):
         Members that others depend on are deleted after these: call it again until nothing is returned.
         """
         set_id = self._register(owner)
-        home, requested = owner.metadata.namespace or "", set[str]()
+        requested = set[str]()
         while True:
-            members = await list_members(
-                self._uncached, set_id, Inventory.of(owner), home=home, managers=self.manager.names
-            )
+            members = await self._parents[set_id].members(managers=self.manager.names)
             if not members:
                 self._forget(set_id)
                 return []
@@ -173,10 +155,8 @@ class ObjectSets(DesiredState):
                 for each in last:
                     await self._informer(each.gvk)  # its deletion calls the controller
                 return [str(each) for each in last]
-            for each in current:
-                requested.add(each.uid)
-                self._applied.pop((each.gvk, ObjectKey(each.namespace, each.name)), None)
-                await remove_member(self._uncached, each, self.manager, SET_MARK)
+            requested.update(each.uid for each in current)
+            await self._remove(owner, current, EnsureResult())
 
     def _last_members(self, members: Sequence[SetMember]) -> list[SetMember]:
         """Return the members that are deleted before the others."""
@@ -196,12 +176,14 @@ class ObjectSets(DesiredState):
         return apply_set_id(owner.metadata.name or "", namespace=owner.metadata.namespace or "", kind=kind)
 
     def _register(self, owner: MetaObject | Unstructured) -> str:
-        set_id = self._id_of(owner)
-        self._requests[set_id] = Request(
-            owner.metadata.namespace or "", owner.metadata.name or "", self.cluster
-        )
-        self._parents[set_id] = _Parent.of(owner, set_id)
-        return set_id
+        name, namespace = owner.metadata.name or "", owner.metadata.namespace or ""
+        parent = SetParent(self._client, name, namespace=namespace, tooling=TOOLING, owner=owner)
+        self._requests[parent.id] = Request(namespace, name, self.cluster)
+        self._parents[parent.id] = parent
+        return parent.id
+
+    def _parent_of(self, owner: MetaObject | Unstructured) -> SetParent:
+        return self._parents[self._id_of(owner)]
 
     def _owners_of(self, change: ObjectChange) -> Iterable[Request]:
         found: dict[Request, None] = {}
@@ -210,39 +192,6 @@ class ObjectSets(DesiredState):
             if set_id in self._requests:
                 found[self._requests[set_id]] = None
         return found
-
-    async def _extend_inventory(self, owner: MetaObject | Unstructured, more: Inventory) -> None:
-        """Add kinds and namespaces to the inventory, before objects are applied."""
-        set_id = self._id_of(owner)
-        while True:
-            parent = self._parents[set_id]
-            if parent.is_labelled and parent.inventory | more == parent.inventory:
-                return
-            try:
-                await self._store_inventory(owner, parent.inventory | more)
-            except Conflict:  # another controller can have extended it, too
-                gvk, name = gvk_of(owner), owner.metadata.name or ""
-                live = await self._uncached.get(gvk, name, namespace=owner.metadata.namespace or None)
-                if live.metadata.uid != owner.metadata.uid:
-                    raise
-                self._parents[set_id] = _Parent.of(live, set_id)
-
-    async def _reduce_inventory(self, owner: MetaObject | Unstructured, target: Inventory) -> None:
-        """Remove kinds and namespaces without members, if the owner has not changed meanwhile."""
-        if self._parents[self._id_of(owner)].inventory != target:
-            with contextlib.suppress(Conflict):
-                await self._store_inventory(owner, target)
-
-    async def _store_inventory(self, owner: MetaObject | Unstructured, inventory: Inventory) -> None:
-        set_id = self._id_of(owner)
-        metadata = {
-            "uid": owner.metadata.uid,
-            "resourceVersion": self._parents[set_id].resource_version,
-            "labels": {ID_LABEL: set_id},
-            "annotations": inventory.annotations(TOOLING),
-        }
-        stored = await self._client.patch(owner, merge_patch({"metadata": metadata}))
-        self._parents[set_id] = _Parent.of(stored, set_id)
 
     async def _member(
         self, owner: Any, manifest: dict[str, Any], gvk: GroupVersionKind
@@ -288,8 +237,8 @@ class ObjectSets(DesiredState):
     async def _members(self, owner: Any, wanted: Wanted) -> list[SetMember]:
         """Return the objects with the label of the set, from the cache if it has all of them."""
         found: list[SetMember] = []
-        set_id, home = self._id_of(owner), owner.metadata.namespace or ""
-        inventory = self._parents[set_id].inventory
+        parent = self._parent_of(owner)
+        inventory = parent.inventory
         versions = {gvk.group_kind: gvk for gvk in wanted.values()}
         for kind in sorted(inventory.kinds):
             gvk = versions.get(kind)
@@ -299,12 +248,12 @@ class ObjectSets(DesiredState):
                     continue  # the CRD of this kind was deleted, and its objects with it
                 gvk = kind.with_version(served[0])
             informer = await self._informer(gvk)
-            namespaces = {home, *inventory.namespaces} - {""}
+            namespaces = {parent.namespace, *inventory.namespaces} - {""}
             if informer.filtered or not all(informer.covers(each) for each in namespaces):
                 part = Inventory(frozenset((kind,)), inventory.namespaces)
-                found += await list_members(self._uncached, set_id, part, home=home)
+                found += await parent.members(part)
             else:
-                found += cached_members(informer, gvk, label_index(PART_OF_LABEL), set_id)
+                found += cached_members(informer, gvk, label_index(PART_OF_LABEL), parent.id)
         return found
 
     async def _read(self, gvk: GroupVersionKind, key: ObjectKey) -> Unstructured | None:

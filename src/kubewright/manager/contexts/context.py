@@ -23,6 +23,7 @@ from kubewright.client.patches import has_changes
 from kubewright.controller.causes import Causes
 from kubewright.controller.children.desired_state import DesiredState, EnsureResult
 from kubewright.controller.request import Request
+from kubewright.deprecation import warn_deprecated
 from kubewright.manager.events import EventRecorder, EventType
 
 from .unawaited import recorded
@@ -88,21 +89,26 @@ class Context(BaseContext[T], Generic[T]):
 
     @recorded
     async def ensure(
-        self, children: Iterable[MetaObject | Unstructured | dict[str, Any]], *, adopt: bool = False
+        self,
+        children: Iterable[MetaObject | Unstructured | dict[str, Any]],
+        *,
+        adopt: bool = False,
+        prune: bool = True,
     ) -> EnsureResult:
         """Apply these children, owned by the object, and delete others that this function has applied.
 
         Uses server-side apply, only for children that differ from the cache. Returns what was applied,
         unchanged and deleted. Deleted are objects of the owned kinds that the object controls, and that have
         the field manager of this function (`ctx.desired.manager`). A child that another controller changes or
-        deletes again and again is recorded as an event.
+        deletes again and again is recorded as an event. With `prune=False` nothing is deleted: the list is a
+        part of the children, such as one that others depend on.
 
         Raises `AdoptionError` for an existing child without an owner that this operator did not apply, unless
         `adopt`, and `OwnerError` for one that another owner controls. Both are also recorded as an event and,
         if the status has `conditions`, as the condition `OwnershipConflict`.
         """
         try:
-            result = await self.desired.ensure(self.object, children, adopt=adopt)
+            result = await self.desired.ensure(self.object, children, adopt=adopt, prune=prune)
         except OwnerError as error:
             self.event("Warning", OWNERSHIP_CONFLICT, str(error))
             await self._report_conflict(
@@ -145,7 +151,11 @@ class Context(BaseContext[T], Generic[T]):
 
     @recorded
     async def apply(self, child: ChildT, *, force: bool = True) -> ChildT:
-        """Apply a child, owned by the object (server-side apply)."""
+        """Apply a child, owned by the object. Deprecated: use `ensure([child], prune=False)`.
+
+        Unlike `ensure` it sends every call, and takes over an existing object that has no owner.
+        """
+        warn_deprecated("ctx.apply(child)", "ctx.ensure([child], prune=False)")
         manager = self.desired.manager
         applied = await self.client.apply(self.own(child), force=force, field_manager=manager.name)
         await take_over(self.client, applied, manager, owner_mark(self.object.metadata.uid))

@@ -79,13 +79,17 @@ class SyncContext(BaseContext[T], Generic[T]):
         )
 
     def ensure(
-        self, children: Iterable[MetaObject | Unstructured | dict[str, Any]], *, adopt: bool = False
+        self,
+        children: Iterable[MetaObject | Unstructured | dict[str, Any]],
+        *,
+        adopt: bool = False,
+        prune: bool = True,
     ) -> EnsureResult:
         """Apply these children and delete others; see `Context.ensure`."""
-        return self.client.run(self.context.ensure(children, adopt=adopt))
+        return self.client.run(self.context.ensure(children, adopt=adopt, prune=prune))
 
     def apply(self, child: ChildT, *, force: bool = True) -> ChildT:
-        """Apply a child, owned by the object (server-side apply)."""
+        """Apply a child, owned by the object. Deprecated: use `ensure([child], prune=False)`."""
         return self.client.run(self.context.apply(child, force=force))
 
     def update_status(self) -> None:
