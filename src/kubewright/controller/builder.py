@@ -23,7 +23,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterable, Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, Self, TypeVar, cast
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from kubewright.api.builtin import resources as builtin_resources
 from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
@@ -36,11 +36,10 @@ from kubewright.client.decoding import class_of, decode_object
 from kubewright.client.kind_types import AnyKind, MetadataKind, metadata_of
 from kubewright.deprecation import warn_deprecated
 
-from .controller import Controller, Reconciler
+from .controller import Controller
 from .errors import BuildError
 from .event_handlers import (
     EventHandler,
-    MapFunction,
     enqueue_mapped,
     enqueue_object,
     enqueue_owner,
@@ -157,7 +156,8 @@ class ControllerBuilder(Generic[R]):
             raise BuildError(f"watches({_text(kind)}): expected either a map function or handler=")
         watched = _watched(kind, self._manager.cache, metadata_only)
         if handler is None:
-            handler = enqueue_mapped(_reader(watched), cast(MapFunction[R], map_function))
+            assert map_function is not None
+            handler = enqueue_mapped(_reader(watched), map_function)
         self._add_kind(watched, handler, predicates, optional, priority)
         return self
 
@@ -170,18 +170,18 @@ class ControllerBuilder(Generic[R]):
         priority: int | None = None,
     ) -> Self:
         """Add a `Source`, or an async iterator of requests, or of items for `map_function`."""
-        if hasattr(source, "__aiter__"):
+        if isinstance(source, AsyncIterable):
             label = name or getattr(source, "__name__", "channel")
 
             def make() -> Source[R]:
                 level = self._priority if priority is None else priority
-                return ChannelSource(cast(Any, source), map_function, name=label, priority=level)
+                return ChannelSource(source, map_function, name=label, priority=level)
 
             self._sources.append(make)
         elif hasattr(source, "start") and hasattr(source, "stop"):
             if map_function is not None:
                 raise BuildError("source(...): a Source adds requests itself; remove the map function")
-            self._sources.append(lambda: cast(Any, source))
+            self._sources.append(lambda: source)
         else:
             raise BuildError(f"source({source!r}): expected an async iterator or a Source")
         return self
@@ -237,13 +237,13 @@ class ControllerBuilder(Generic[R]):
         """Check the declaration, create the controller and add it to the manager. Raises `BuildError`."""
         self._check(reconciler)
         name = self._name or self._default_name()
-        reconcile = cast(Callable[..., Any], getattr(reconciler, "reconcile", reconciler))
-        read = None
+        reconcile: Any = getattr(reconciler, "reconcile", reconciler)
+        read: Any = None
         if self._for is not None and takes_object(reconcile, class_of(self._for)):
-            read = cast(Any, object_reader(self._manager.client, self._for))
+            read = object_reader(self._manager.client, self._for)
         controller: Controller[R] = Controller(
             name,
-            cast(Reconciler[R], reconcile),
+            reconcile,
             read=read,
             log_fields=self._log_fields(),
             register_metrics=not self._cluster,
@@ -363,7 +363,7 @@ def mapped_source(
     `cluster`: the cluster of the requested objects.
     """
     watched = _watched(kind, cache, metadata_only)
-    handler = enqueue_mapped(_reader(watched), cast(MapFunction[Request], map_function))
+    handler = enqueue_mapped(_reader(watched), map_function)
     return KindSource(
         cache,
         watched,
@@ -393,7 +393,7 @@ def _checked(kind: Any, method: str, metadata_only: bool) -> AnyKind:
         raise BuildError(
             f"{method}({kind!r}): expected a class, a GroupVersionKind, a GroupVersionResource or a name"
         )
-    return metadata_of(base) if metadata_only else cast(AnyKind, kind)
+    return metadata_of(base) if metadata_only else kind
 
 
 def _predicates(predicates: Iterable[PredicateFunction], kind: Any) -> Sequence[PredicateFunction]:
