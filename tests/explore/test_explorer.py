@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 
 import pytest
@@ -32,6 +33,7 @@ from kubewright.explore.replay import Replay, ReplayError
 from kubewright.explore.subjects import OperatorSubject, generated_test
 from kubewright.explore.testing import ViolationsFound
 
+from .planted import number_assigned_twice
 from .test_runs import Pair, PairSpec, make_forgetful_operator, make_operator, one_pair
 
 
@@ -341,6 +343,57 @@ def test_a_fault_is_one_class() -> None:
         assert run.faults[0].explain(run.trace) == "`patch configmaps default/a-left` (w1) is sent 3 s later"
     finally:
         del Fault.registered["wait-before"]
+
+
+def test_awaits_of_concurrent_reconciles_are_points() -> None:
+    """A race between two workers that only another schedule shows; the runs are repeatable."""
+    race = number_assigned_twice.PLANTED
+    others = [each for each in all_families() if each != "schedule"]
+    result = explore(lambda: race.build(False), [race.scenario], families=others)
+    assert result.ok, [str(each.token) for each in result.violations]
+    result = explore(lambda: race.build(False), [race.scenario], families=["schedule"])
+    (violation,) = result.violations
+    assert violation.faults[0].action == "preempt"
+    assert (
+        violation.run.faults[0].explain(violation.run.trace).startswith("`app default/a after an await` (s")
+    )
+    for _ in range(2):
+        with pytest.raises(AssertionError, match="a and b have the number 1"):
+            check_replay(lambda: race.build(False), [race.scenario], violation.token)
+    run = run_once(lambda: race.build(True), race.scenario, faults=parse_faults("priorities=1@p1"))
+    again = run_once(lambda: race.build(True), race.scenario, faults=parse_faults("priorities=1@p1"))
+    assert run.ok
+    assert run.trace.text() == again.trace.text()
+
+
+def test_tasks_of_one_reconcile_are_scheduled() -> None:
+    """`asyncio.gather` in a reconcile, with one worker."""
+    seen: list[str] = []
+
+    def make() -> Operator:
+        operator = Operator("pairs")
+
+        @operator.reconcile(Pair, owns=(ConfigMap,))
+        async def reconcile(pair: Pair, ctx: Context[Pair]) -> None:
+            async def write(suffix: str) -> None:
+                meta = ObjectMeta(name=f"{pair.name}-{suffix}", namespace=pair.namespace)
+                wanted = ctx.own(ConfigMap(metadata=meta, data={"value": pair.spec.value}))
+                await ctx.client.apply(wanted, force=True)
+                seen.append(suffix)
+
+            await asyncio.gather(write("left"), write("right"))
+
+        return operator
+
+    reference = run_once(make, one_pair)
+    assert reference.ok
+    assert seen[:2] == ["left", "right"]
+    point = next(each for each in reference.trace.points("switch") if each.text.endswith("default/a-left"))
+    seen.clear()
+    fault = Fault.create("preempt", point.point, seconds=0.05)
+    run = run_once(make, one_pair, faults=[fault], reference=reference)
+    assert run.ok
+    assert seen[:2] == ["right", "left"]
 
 
 def test_families_share_a_budget() -> None:

@@ -6,16 +6,21 @@ import io
 import json
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
 from tests.explore.planted import count_from_stale_list, missed_delete_event, secret_regenerated
 from tests.explore.planted.kinds import Planted
 
-from kubewright.explore import Run, parse_faults, run_once
+from kubewright.explore import Exploration, Finding, Run, parse_faults, run_once
+from kubewright.explore.baseline import Baseline, BaselineError
 from kubewright.explore.reports.html import html_of
+from kubewright.explore.reports.junit import junit_of
 from kubewright.explore.reports.model import ExplorationReport, FamilyReport, OwnerNode, ViolationReport
 from kubewright.explore.reports.run_report import describe_run
+from kubewright.explore.reports.sarif import sarif_of
 from kubewright.explore.reports.text import print_report
 from kubewright.explore.reports.timeline import shorten
 
@@ -84,6 +89,62 @@ def test_stale_reads_are_marked_with_what_was_true() -> None:
     assert len(root.children) == 0
     assert [each.change for each in after.children] == ["added", "added", "added"]
     assert len(shorten(report.timeline, limit=5)) == 5
+
+
+def test_junit_and_sarif(missed_delete: ViolationReport) -> None:
+    report = ExplorationReport(
+        operator="shop:operator",
+        violations=[replace(missed_delete, family="crash", key="Part external/# exists")],
+        families=[
+            FamilyReport(name="crash", points=3, runs=3, violations=1),
+            FamilyReport(name="stale", points=4, runs=1, skipped=3),
+        ],
+        complete=False,
+    )
+    suite = ElementTree.fromstring(junit_of(report))
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")
+    failure = suite.find("testcase[@name='crash']/failure")
+    assert failure is not None
+    assert failure.get("type") == "final-state"
+    assert "kubewright explore ..." in (failure.text or "")
+    skipped = suite.find("testcase[@name='stale']/skipped")
+    assert skipped is not None
+    assert skipped.get("message") == "3 faults were not explored"
+    (run,) = json.loads(sarif_of(report))["runs"]
+    (result,) = run["results"]
+    assert result["ruleId"] == "final-state"
+    location = result["locations"][0]["physicalLocation"]
+    assert location["artifactLocation"]["uri"] == "tests/explore/planted/missed_delete_event.py"
+    assert location["region"]["startLine"] > 1
+    other = replace(report.violations[0], problems=["Part external/2 exists"])
+    again = json.loads(sarif_of(replace(report, violations=[other])))
+    assert again["runs"][0]["results"][0]["partialFingerprints"] == result["partialFingerprints"]
+
+
+def test_baseline(tmp_path: Path) -> None:
+    def exploration() -> Exploration:
+        result = Exploration()
+        for message in ("Part a-7 does not exist", "Part b does not exist"):
+            run = Run(scenario="resize", seed=0, findings=[Finding("final-state", message)])
+            result.add_finding(run.findings[0], run, run)
+        return result
+
+    file = tmp_path / "baseline.yaml"
+    first = exploration()
+    first.violations.pop()
+    file.write_text(Baseline.of(first))
+    result = exploration()
+    Baseline.read(file).apply(result)
+    assert [each.message for each in result.violations] == ["Part b does not exist"]
+    assert result.notes == ["accepted by the baseline: resize: final-state: Part a-# does not exist"]
+    fixed = Exploration()
+    Baseline.read(file).apply(fixed)
+    assert fixed.notes == ["not found any more, remove it: resize: final-state: Part a-# does not exist"]
+    file.write_text("accepted: [{scenario: resize}]")
+    with pytest.raises(BaselineError, match=r"accepted\[0\] must have scenario, violation, message"):
+        Baseline.read(file)
+    with pytest.raises(BaselineError, match="cannot read"):
+        Baseline.read(tmp_path / "missing.yaml")
 
 
 def test_text(missed_delete: ViolationReport) -> None:

@@ -28,7 +28,7 @@ Runs:
 - `definition_finalizer`: `DefinitionFinalizer`, the deletion of CustomResourceDefinitions as a program
 - `replica`: the API server as the controllers of a control plane see it in a process of their own
 - `transport`, `streams`, `local_webhooks`: requests, watches and webhook calls, where faults are injected
-- `reconcile_order`: starts of reconciles, which faults and seeds reorder
+- `reconcile_order`: starts of reconciles, which faults and seeds reorder; `schedules`: their awaits
 - `external`: `ExternalFake`, a system outside of the cluster with the same fault points
 - `trace`: `Trace`, the numbered events of a run
 - `faults`: `Fault`, what happens at which point, one class per fault; `process_target`: what a fault can do
@@ -44,6 +44,7 @@ Explorations:
   processes and what they send
 - `minimise`: the fewest steps with which a fault still violates the same
 - `replay`: tokens and files that repeat a run; `subjects`: what was explored, as commands and tests name it
+- `baseline`: violations that are known and accepted
 - `testing`: `explored` and `check_replay`, for tests
 - `line_coverage`: the lines of the operator that runs reached
 - `spec_exploration`: `explore_specs` changes every field of a spec; `spec_fields`, `spec_trials` and

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .replay import RunToken
+from .run_result import Finding, Run
 
 if TYPE_CHECKING:
     from .faults import Fault
     from .line_coverage import FileCoverage
-    from .run_result import Finding, Run
 
 MAX_OTHERS = 5
 """Number of other runs with the same violation whose tokens are kept."""
@@ -60,6 +60,11 @@ class Violation:
     def seed(self) -> int:
         """The seed of the run."""
         return self.run.seed
+
+    @property
+    def key(self) -> ViolationKey:
+        """Name and message without what differs between runs."""
+        return key_of(Finding(self.name, self.message), self.run)
 
     @property
     def token(self) -> RunToken:

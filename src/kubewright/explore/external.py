@@ -115,8 +115,16 @@ class ExternalFake:
         if reconcile is not None:
             event.reconcile = f"{reconcile.controller} {reconcile.request} {reconcile.id}"
         cluster.count_request("external")
-        fault = cluster.fault_at(event)
         target = _CallTarget(self, process, event)
+        target.process.schedule.begin_request(event)
+        try:
+            return await self._apply(operation, apply, target)
+        finally:
+            await target.process.schedule.end_request(event)
+
+    async def _apply(self, operation: str, apply: Callable[[dict[str, Any]], T], target: _CallTarget) -> T:
+        cluster, event = target.cluster, target.event
+        fault = cluster.fault_at(event)
         if fault is not None:
             await fault.before(target)
         result = apply(self._data())

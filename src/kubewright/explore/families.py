@@ -31,6 +31,7 @@ _ORDER: Final = (
     "external",
     "clock",
     "reorder",
+    "schedule",
 )
 SPECIAL: Final = ("leader", "upgrade")
 """Families that need another cluster than that of the reference run."""
@@ -79,7 +80,7 @@ def enumerate_faults(
         ]
         new = sorted(
             (each for each in dict.fromkeys(found) if each not in seen),
-            key=lambda each: numbers[each.point],
+            key=lambda each: (each.is_fallback, numbers[each.point]),
         )
         seen.update(new)
         result[name] = new

@@ -133,6 +133,10 @@ class VirtualLoop(SimulatedClock, asyncio.base_events.BaseEventLoop):
         """Addresses outside of the simulated cluster to which processes of the operator tried to connect."""
         self.on_exit: Callable[[ProcessState, SystemExit], None] | None = None
         """Called when code of a process calls `sys.exit`, which ends only the simulated process."""
+        self.on_task: Callable[[NumberedTask[Any]], None] | None = None
+        """Called with each task that a process creates."""
+        self.on_resume: Callable[[events.Handle], bool] | None = None
+        """Returns whether a callback runs now; otherwise the function runs it later."""
         self._instant = 0
         self._numbers = 0
         self._selector = _NoSelector()
@@ -215,6 +219,8 @@ class VirtualLoop(SimulatedClock, asyncio.base_events.BaseEventLoop):
                 break
             handle = ready.popleft()
             if handle._cancelled:
+                continue
+            if self.on_resume is not None and not self.on_resume(handle):
                 continue
             self.step += 1
             self.current = handle
@@ -322,6 +328,8 @@ class VirtualLoop(SimulatedClock, asyncio.base_events.BaseEventLoop):
         context: Context | None = options.get("context")
         task.process = PROCESS.get() if context is None else context.get(PROCESS)
         task.__init__(coroutine, loop=loop, **options)  # type: ignore[misc]
+        if task.process is not None and self.on_task is not None:
+            self.on_task(task)
         return task
 
     def run_in_executor(  # type: ignore[override]

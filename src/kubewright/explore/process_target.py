@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
 from kubewright.client.errors import ConnectionFailed
 
-from .faults import FaultTarget
+from .faults import FaultError, FaultTarget
 
 if TYPE_CHECKING:
     from .processes import OperatorProcess
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
 async def never() -> None:
     """Wait forever, in a process that was killed."""
     await asyncio.get_running_loop().create_future()
+
+
+def complete(work: Coroutine[Any, Any, None]) -> None:
+    """Run a fault that does not wait, where a decision is made without waiting."""
+    try:
+        work.send(None)
+    except StopIteration:
+        return
+    raise FaultError("a fault cannot wait at this point")
 
 
 class ProcessTarget(FaultTarget):
@@ -59,5 +69,9 @@ class ProcessTarget(FaultTarget):
         """Set the clock of the process."""
         self.process.skew = seconds
 
+    async def set_priorities(self, seed: int) -> None:
+        """Give the tasks of reconciles random priorities."""
+        self.process.schedule.set_priorities(seed)
 
-__all__ = ["ProcessTarget", "never"]
+
+__all__ = ["ProcessTarget", "complete", "never"]

@@ -19,6 +19,7 @@ from kubewright.manager.operators.operator_runtime import prepare
 from .loop import PROCESS, ProcessState
 from .process_target import ProcessTarget
 from .reconcile_order import control_order
+from .schedules import Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,6 +70,7 @@ class OperatorProcess(ProcessState):
         """Virtual time until which a resource cannot be watched, by path; then its watches expire once."""
         self.controllers: Sequence[Controller[Any]] = ()
         """The controllers of the operator, after its start."""
+        self.schedule = Schedule(self)
         self.stop = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 

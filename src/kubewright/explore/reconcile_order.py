@@ -9,16 +9,15 @@ It is an `Ownership`, which a controller asks before each reconcile.
 
 from __future__ import annotations
 
-import contextlib
 import random
-from collections.abc import Coroutine, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kubewright.controller.controller import Controller
 from kubewright.controller.queues.queue import LOW_PRIORITY
 from kubewright.manager.observability.trace_feed import controllers_of
 
-from .process_target import ProcessTarget
+from .process_target import ProcessTarget, complete
 
 if TYPE_CHECKING:
     from kubewright.manager.manager import Manager
@@ -58,10 +57,11 @@ class ReconcileOrder:
         fault = cluster.fault_at(event)
         target = _ReconcileTarget(process, event)
         if fault is not None:
-            _complete(fault.before(target))
+            complete(fault.before(target))
         elif self._order is not None and event.ready and self._order.random() <= RANDOM_DEFERRALS:
             target.is_deferred = True
         if not target.is_deferred:
+            process.schedule.active.add((self._controller.name, request))
             return True
         assert self._controller.queue is not None
         # With another priority it would overtake requests of the initial list.
@@ -71,6 +71,7 @@ class ReconcileOrder:
 
     def leave(self, request: Hashable) -> None:
         """Report that the reconcile of a request has ended."""
+        self._process.schedule.active.discard((self._controller.name, request))
         if self._inner is not None:
             self._inner.leave(request)
 
@@ -85,18 +86,13 @@ class _ReconcileTarget(ProcessTarget):
         self.is_deferred = True
 
 
-def _complete(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine that does not wait: a controller decides without waiting what it reconciles."""
-    with contextlib.suppress(StopIteration):
-        work.send(None)
-        raise RuntimeError("a fault at the start of a reconcile cannot wait")
-
-
 def control_order(process: OperatorProcess, manager: Manager) -> None:
-    """Make the starts of all reconciles of a manager points."""
+    """Make the starts of all reconciles of a manager points, and their awaits if several can run."""
     randomness = process.cluster.randomness
     order = randomness.stream(f"order {process.name}") if randomness.seed else None
     process.controllers = controllers = controllers_of(manager.runnables)
+    if sum(each.workers for each in controllers) > 1:
+        process.schedule.enable()
     for each in controllers:
         each.ownership = ReconcileOrder(process, each, controllers, order)
 

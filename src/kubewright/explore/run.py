@@ -45,6 +45,7 @@ from .processes import OperatorProcess
 from .reference_checks import reference_problems
 from .run_result import Finding, Run
 from .scenarios import Scenario
+from .schedules import note_task
 from .trace import Trace
 
 if TYPE_CHECKING:
@@ -179,6 +180,7 @@ class SimulatedRun:
         cluster.on_limit = self._reached_limit
         cluster.on_process_error = self._process_failed
         self.loop.on_exit = self._process_exited
+        self.loop.on_task = note_task
         cluster.on_change = self._changed
         if reference is not None:
             cluster.max_requests = 20 * reference.requests + 500

@@ -22,6 +22,7 @@ replaced by their prefix, and UUIDs by `*`.
 | `x` | call of an external system |
 | `q` | start of a reconcile, when its request leaves the work queue |
 | `p` | start of a process of the operator |
+| `s` | a task of a reconcile continues after an await, while others can run |
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ POINT_KINDS: Final = {
     "external": "x",
     "reconcile": "q",
     "start": "p",
+    "switch": "s",
 }
 """Letter of the points of each kind of event."""
 _RANDOM = re.compile(
@@ -83,6 +85,8 @@ class TraceEvent:
     """Task switches before the response."""
     ready: int = 0
     """Number of other requests in the work queues of the process that were ready, for a reconcile."""
+    task: int = 0
+    """Number of the task that sent a request, or continues."""
     name: str = ""
     """Name of the point."""
     resource: str = ""

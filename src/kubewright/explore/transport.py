@@ -106,9 +106,26 @@ class OperatorTransport:
         timeout: float | None = None,
     ) -> APIResponse:
         """Send a request, with the fault that is planned for it."""
-        cluster = self._cluster
         info = _parse(method, path, query)
         event = self._record(info, method, path, query, body)
+        self._process.schedule.begin_request(event)
+        try:
+            return await self._send(info, event, method, path, query, headers, body, timeout)
+        finally:
+            await self._process.schedule.end_request(event)
+
+    async def _send(
+        self,
+        info: RequestInfo,
+        event: TraceEvent,
+        method: str,
+        path: str,
+        query: str,
+        headers: Headers | None,
+        body: bytes,
+        timeout: float | None,
+    ) -> APIResponse:
+        cluster = self._cluster
         self._check_reachable(info)
         event.accepts_stale = info.verb == "list" and _accepts_stale(query)
         fault = cluster.fault_at(event)

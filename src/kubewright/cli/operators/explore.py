@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ import click
 from kubewright.cli.project_modules import add_project_to_path, relative_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kubewright.explore.exploration import Exploration, ExplorationBudget, Progress
     from kubewright.explore.replay import Replay
@@ -80,6 +81,25 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Write the report as JSON.")
 @click.option("--html", "html_file", type=click.Path(dir_okay=False), help="Write the report as HTML.")
+@click.option("--junit", "junit_file", type=click.Path(dir_okay=False), help="Write the report as JUnit XML.")
+@click.option("--sarif", "sarif_file", type=click.Path(dir_okay=False), help="Write the report as SARIF.")
+@click.option(
+    "--baseline",
+    "baseline_file",
+    type=click.Path(dir_okay=False),
+    help="YAML file with accepted violations, which are not reported.",
+)
+@click.option(
+    "--write-baseline",
+    "new_baseline",
+    type=click.Path(dir_okay=False),
+    help="Write a baseline that accepts all violations that were found.",
+)
+@click.option(
+    "--changed-since",
+    metavar="REVISION",
+    help="Explore scenarios in files that differ from a Git revision first.",
+)
 def explore_command(
     operator: str | None,
     scenario_files: tuple[str, ...],
@@ -100,6 +120,11 @@ def explore_command(
     specs: bool,
     json_file: str | None,
     html_file: str | None,
+    junit_file: str | None,
+    sarif_file: str | None,
+    baseline_file: str | None,
+    new_baseline: str | None,
+    changed_since: str | None,
 ) -> None:
     """Find bugs of an operator: run scenarios with a fault at every point.
 
@@ -119,15 +144,17 @@ def explore_command(
       kubewright explore shop:operator --scenario resize.yaml --specs
       kubewright explore --command 'kopf run shop.py' --scenario create.yaml --budget-seconds 300
     """
+    from kubewright.explore.baseline import Baseline, BaselineError
     from kubewright.explore.exploration import ExplorationBudget
     from kubewright.explore.explorer import ExplorationError
     from kubewright.explore.factories import FactoryError, ModuleFactory
     from kubewright.explore.replay import ReplayError
-    from kubewright.explore.reports.exploration_report import report_of, save_replays
+    from kubewright.explore.reports.exploration_report import report_of, save_replays, scenario_file
     from kubewright.explore.scenario_files import ScenarioError, load_scenarios
     from kubewright.explore.spec_exploration import SpecError, explore_specs
 
     add_project_to_path()
+    files = {"json": json_file, "html": html_file, "junit": junit_file, "sarif": sarif_file}
     budget = ExplorationBudget(budget_runs, budget_seconds)
     try:
         if replay is not None:
@@ -158,7 +185,11 @@ def explore_command(
         subject = _subject(operator, upgrade_from, command, quiet_seconds, settle_seconds, tolerate)
         if operator:
             ModuleFactory(operator)()
+        baseline = Baseline.read(baseline_file) if baseline_file is not None else Baseline()
         scenarios = load_scenarios(scenario_files)
+        if changed_since is not None:
+            changed = _changed_files(changed_since)
+            scenarios.sort(key=lambda each: Path(scenario_file(each)).resolve() not in changed)
         if replay is not None:
             sys.exit(_replay(saved, subject, scenarios, tolerate))
         if specs:
@@ -171,7 +202,7 @@ def explore_command(
                 runs=budget_runs,
                 seconds=budget_seconds,
             )
-            _write_reports(report, json_file, html_file)
+            _write_reports(report, files)
             _print_report(report)
             sys.exit(report.exit_code)
         with _Status() as status:
@@ -187,10 +218,13 @@ def explore_command(
                 coverage=coverage,
                 on_progress=status.update,
             )
-    except (ExplorationError, FactoryError, ScenarioError, ReplayError, SpecError) as error:
+    except (BaselineError, ExplorationError, FactoryError, ScenarioError, ReplayError, SpecError) as error:
         raise click.ClickException(relative_paths(error)) from None
+    if new_baseline is not None:
+        _write(new_baseline, Baseline.of(result))
+    baseline.apply(result)
     report = report_of(result, subject, scenarios=scenarios, seed=seed)
-    _write_reports(report, json_file, html_file)
+    _write_reports(report, files)
     if save is not None:
         save_replays(save, result, subject, scenarios=scenarios)
     _print_report(report)
@@ -277,13 +311,40 @@ def _print_report(report: ExplorationReport) -> None:
     print_report(report, Console(highlight=False, soft_wrap=True))
 
 
-def _write_reports(report: ExplorationReport, json_file: str | None, html_file: str | None) -> None:
-    if json_file is not None:
-        _write(json_file, report.to_json())
-    if html_file is not None:
-        from kubewright.explore.reports.html import html_of
+def _write_reports(report: ExplorationReport, files: Mapping[str, str | None]) -> None:
+    """Write a report to the files of its formats."""
+    from kubewright.explore.reports.html import html_of
+    from kubewright.explore.reports.junit import junit_of
+    from kubewright.explore.reports.sarif import sarif_of
 
-        _write(html_file, html_of(report))
+    formats = {"html": html_of, "junit": junit_of, "sarif": sarif_of}
+    for name, path in files.items():
+        if path is not None:
+            _write(path, report.to_json() if name == "json" else formats[name](report))
+
+
+def _changed_files(revision: str) -> set[Path]:
+    """Return the files that differ from a Git revision, or are not tracked."""
+    root = Path(_git("rev-parse", "--show-toplevel").strip())
+    names = _git("diff", "--name-only", "-z", "--end-of-options", revision, "--")
+    names += _git("ls-files", "--others", "--exclude-standard", "--full-name", "-z")
+    return {(root / each).resolve() for each in names.split("\0") if each}
+
+
+def _git(*arguments: str) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603 - a revision follows --end-of-options
+            ["git", *arguments],  # noqa: S607
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError as error:
+        raise click.ClickException(f"cannot run git: {error.strerror}") from None
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["it failed"]
+        raise click.ClickException(f"git {arguments[0]}: {lines[-1]}")
+    return done.stdout
 
 
 def _write(path: str, text: str) -> None:

@@ -26,6 +26,8 @@ at a point: in the event loop of a simulated cluster, or in front of the API ser
 - `outage`: `outage`: the API server is unreachable
 - `broken_watch`: `reset`, `expired`: the watch breaks, or ends with 410 Gone
 - `skew`: `skew=SECONDS`: the clock of the process is changed
+- `preempt`: `preempt`: other reconciles run before a task continues after an await
+- `priorities`: `priorities=SEED`: tasks of reconciles have random priorities
 - `defer`: `defer`: requests that are ready are reconciled first
 - `slow`: `slow-request`, `slow-response`: request or response are delayed
 - `pause`: `pause`: the process is stopped, and continues later

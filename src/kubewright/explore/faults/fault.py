@@ -46,6 +46,8 @@ class Fault:
     """The faults of this class that each family explores in addition to those of other classes."""
     needs_event_loop: ClassVar[bool] = False
     """Whether only operators that share the event loop of the exploration can have the fault."""
+    is_fallback: ClassVar[bool] = False
+    """Whether other faults of its family are explored first: they explain more."""
     registered: ClassVar[dict[str, type[Fault]]] = {}
     """Classes by action."""
 

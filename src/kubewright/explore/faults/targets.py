@@ -118,6 +118,10 @@ class FaultTarget:
         """Set the clock of the process forward, or back."""
         raise self._impossible()
 
+    async def set_priorities(self, seed: int) -> None:
+        """Give the tasks of reconciles random priorities."""
+        raise self._impossible()
+
     async def defer(self) -> None:
         """Reconcile other requests first."""
         raise self._impossible()

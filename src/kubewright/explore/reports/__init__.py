@@ -7,4 +7,5 @@
 - `exploration_report`: the report of an exploration
 - `text`: plain text with rich
 - `html`: one self-contained page
+- `junit`, `sarif`: XML and JSON for continuous integration
 """

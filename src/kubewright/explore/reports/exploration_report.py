@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +80,7 @@ def save_replays(
 def _violation(violation: Violation, subject: Subject, scenario: Scenario) -> ViolationReport:
     file, token, tolerances = scenario_file(scenario), violation.token, violation.tolerances
     is_compared = violation.name == "final-state" and bool(violation.faults)
-    return describe_run(
+    described = describe_run(
         violation.run,
         scenario,
         name=violation.name,
@@ -91,6 +92,7 @@ def _violation(violation: Violation, subject: Subject, scenario: Scenario) -> Vi
             subject, token, scenario_file=file, finding=violation.name, tolerances=tolerances
         ),
     )
+    return replace(described, family=violation.family, key=violation.key[1])
 
 
 __all__ = ["report_of", "save_replays", "scenario_file"]

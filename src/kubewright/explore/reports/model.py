@@ -73,6 +73,10 @@ class ViolationReport:
     """A pytest test that repeats the run."""
     count: int = 1
     """Number of runs with the same violation."""
+    family: str = ""
+    """The fault family; empty if the reference run violates it."""
+    key: str = ""
+    """The problem without numbers and generated names, which differ between runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
