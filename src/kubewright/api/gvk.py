@@ -80,6 +80,11 @@ class GroupResource(NamedTuple):
         resource, _, group = text.partition(".")
         return cls(group, resource)
 
+    @property
+    def object_class(self) -> type[Unstructured]:
+        """The class that clients read objects as."""
+        return _unstructured()
+
     def with_version(self, version: str) -> GroupVersionResource:
         """Add a version."""
         return GroupVersionResource(self.group, version, self.resource)

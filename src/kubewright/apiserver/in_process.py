@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from typing import Any
 from urllib.parse import unquote
 
 from multidict import CIMultiDict
@@ -41,14 +42,13 @@ class InProcessTransport:
     def _request(
         self, method: str, path: str, query: str, headers: Headers | None, body: bytes
     ) -> HTTPRequest:
-        all_headers = self._headers.copy()
-        if headers:
-            all_headers.extend(headers)
+        if self._headers or headers is None:
+            headers = CIMultiDict((*self._headers.items(), *(headers.items() if headers else ())))
         request = HTTPRequest(
             method,
             unquote(path) if "%" in path else path,
             query=query,
-            headers=all_headers,
+            headers=headers,
             body=body,
             user=self.user,
             remote="127.0.0.1",
@@ -66,17 +66,21 @@ class InProcessTransport:
         timeout: float | None = None,
     ) -> APIResponse:
         """Send a request; return the complete response."""
+        request = self._request(method, path, query, headers, body)
+        if timeout is None:
+            return await self._complete(request)
         async with asyncio.timeout(timeout):
-            response = await self.server.handle(self._request(method, path, query, headers, body))
-            if response.stream is not None:
-                stream = _Stream(response, None)
-                try:
-                    return APIResponse(
-                        response.status, stream.headers, b"".join([chunk async for chunk in stream])
-                    )
-                finally:
-                    await stream.aclose()
-        return APIResponse(response.status, _headers(response), await response.read())
+            return await self._complete(request)
+
+    async def _complete(self, request: HTTPRequest) -> APIResponse:
+        response = await self.server.handle(request)
+        if response.stream is None:
+            return APIResponse(response.status, _headers(response), await response.read())
+        stream = _Stream(response, None)
+        try:
+            return APIResponse(response.status, stream.headers, b"".join([chunk async for chunk in stream]))
+        finally:
+            await stream.aclose()
 
     async def stream(
         self,
@@ -138,12 +142,12 @@ class InProcessTransport:
 
 
 def _headers(response: HTTPResponse) -> CIMultiDict[str]:
-    headers: CIMultiDict[str] = CIMultiDict({"Content-Type": response.content_type})
-    for name, value in response.headers.items():
-        if isinstance(value, list):
-            headers.extend((name, each) for each in value)
-        else:
-            headers[name] = value
+    single: dict[str, Any] = {"Content-Type": response.content_type, **response.headers}
+    if list not in map(type, single.values()):
+        return CIMultiDict(single)
+    headers: CIMultiDict[str] = CIMultiDict()
+    for name, value in single.items():
+        headers.extend((name, each) for each in (value if isinstance(value, list) else (value,)))
     return headers
 
 

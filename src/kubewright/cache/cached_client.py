@@ -16,8 +16,9 @@ index, exact resource versions, and reads with impersonation.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Self
+
+import msgspec
 
 from kubewright.api.errors import APIError, NotFound
 from kubewright.api.objects import base_of
@@ -64,7 +65,7 @@ class CachedClient(Client):
         return type(self)(
             self.rest,
             self.mapper,
-            replace(self.options, **changes),
+            msgspec.structs.replace(self.options, **changes),
             cache=self.cache,
             bypass_cache=self._bypass_cache,
         )

@@ -10,42 +10,39 @@ it shares the connections:
 from __future__ import annotations
 
 import asyncio
-import os
-import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
-from urllib.parse import urlsplit
 
 from kubewright.api.encoding import codec
 from kubewright.api.unstructured import Unstructured
 from kubewright.deprecation import renamed_parameter, warn_deprecated
 
-from .arguments import FieldValidation
-from .config.cluster_config import ClusterConfig, load_config
-from .kind_types import ObjectOrKind
 from .patches import merge_patch
-from .rest.call_spans import CallPublisher
-from .rest.metrics import ClientMetrics
-from .rest.rate_limit import TokenBucket
 from .rest.request import APIRequest, Interceptor, RequestHook
 from .rest.rest_client import RESTClient
-from .rest.retry_policy import RetryPolicy
-from .transport.headers import escape_key
-from .transport.http import HTTPTransport
-from .transport.http1 import MAX_RESPONSE_BYTES
-from .transport.interface import Transport
-from .verbs.apply_yaml import apply_yaml
+from .transport.interface import MAX_RESPONSE_BYTES, Transport
 from .verbs.base import ClientOptions
-from .verbs.create_or_update import OperationResult, UpsertT, create_or_patch, create_or_update
 from .verbs.pods import PodVerbs
 from .verbs.read import ReadVerbs
-from .verbs.subresource import SubresourceClient
 from .verbs.write import WriteVerbs
 
 if TYPE_CHECKING:
+    import os
+    import random
+
     from prometheus_client import CollectorRegistry
 
     from kubewright.api.autoscaling.v1 import Scale
+    from kubewright.api.unstructured import Unstructured
+
+    from .arguments import FieldValidation
+    from .config.cluster_config import ClusterConfig
+    from .kind_types import ObjectOrKind
+    from .rest.metrics import ClientMetrics
+    from .rest.rate_limit import TokenBucket
+    from .rest.retry_policy import RetryPolicy
+    from .verbs.create_or_update import OperationResult, UpsertT
+    from .verbs.subresource import SubresourceClient
 
 
 class Client(ReadVerbs, WriteVerbs, PodVerbs):
@@ -77,6 +74,13 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
         `compress_watch_lists` accepts gzip for watches with initial events; Kubernetes 1.37 compresses them.
         `cbor` uses CBOR instead of JSON on the connection where the server offers it.
         """
+        # Not needed by clients over other transports, such as those of a control plane.
+        from urllib.parse import urlsplit
+
+        from .config.cluster_config import ClusterConfig, load_config
+        from .rest.metrics import ClientMetrics
+        from .transport.http import HTTPTransport
+
         config = (
             kubeconfig if isinstance(kubeconfig, ClusterConfig) else load_config(kubeconfig, context=context)
         )
@@ -101,6 +105,8 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
         if not tracing:
             return client
         from kubewright.tracing.opentelemetry import OpenTelemetrySink
+
+        from .rest.call_spans import CallPublisher
 
         return client.with_interceptor(CallPublisher((OpenTelemetrySink(),)))
 
@@ -190,6 +196,8 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
         extra: Mapping[str, Sequence[str]] | None = None,
     ) -> Self:
         """Derive a client that impersonates another user; needs the impersonate permission."""
+        from .transport.headers import escape_key
+
         headers = [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
         if uid:
             headers.append(("Impersonate-Uid", uid))
@@ -205,6 +213,8 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
 
         `client.subresource("eviction", pod)`, `client.subresource("token", ServiceAccount, "build")`.
         """
+        from .verbs.subresource import SubresourceClient
+
         return SubresourceClient(self, subresource, target, name, namespace=namespace)
 
     async def scale(
@@ -231,12 +241,16 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
         `obj` needs its kind, name and namespace. `mutate`, a function or coroutine function, gets the object
         of the server (or a copy of `obj`) and changes it in place; it is called again after a conflict.
         """
+        from .verbs.create_or_update import create_or_update
+
         return await create_or_update(self, obj, mutate)
 
     async def create_or_patch(
         self, obj: UpsertT, mutate: Callable[[UpsertT], object]
     ) -> tuple[UpsertT, OperationResult]:
         """As `create_or_update`, without optimistic lock; sends only the changes, status included."""
+        from .verbs.create_or_update import create_or_patch
+
         return await create_or_patch(self, obj, mutate)
 
     @renamed_parameter("field_owner", "field_manager")
@@ -256,6 +270,8 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
         Custom resources can follow their CRD in one manifest. Raises `ManifestError` before anything is
         applied; other errors have a note with the object and the number of objects applied before.
         """
+        from .verbs.apply_yaml import apply_yaml
+
         return await apply_yaml(
             self, source, namespace=namespace, force=force, dry_run=dry_run, field_manager=field_manager
         )

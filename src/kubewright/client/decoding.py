@@ -7,18 +7,18 @@ from typing import Any
 import msgspec
 
 from kubewright.api.encoding import codec
-from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
+from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject, PartialObjectMetadata
 from kubewright.api.objects import set_base
 from kubewright.api.unstructured import Unstructured
 
 from .errors import ObjectDecodeError
-from .kind_types import AnyKind, MetadataKind, ObjectOrKind
+from .kind_types import KIND_FORMS, AnyKind, ObjectOrKind
 
 
 def kind_of(target: ObjectOrKind) -> AnyKind:
     """Return the kind of an object, or the kind itself."""
-    if isinstance(target, type | GroupVersionKind | GroupVersionResource | str | MetadataKind):
+    if isinstance(target, KIND_FORMS):
         return target
     if isinstance(target, MetaObject) and not isinstance(target, PartialObjectMetadata):
         return type(target)

@@ -3,19 +3,23 @@
 | form | objects |
 |---|---|
 | a class: `Deployment` | of that class |
-| a `GroupVersionKind` or a `GroupVersionResource` | `Unstructured` |
+| a `GroupVersionKind`, a `GroupVersionResource`, an `APIResource` from discovery | `Unstructured` |
+| a `GroupResource`, in the version that the server prefers | `Unstructured` |
 | a name as on the command line: `"deploy"`, `"deployments.apps"` | `Unstructured` |
 | `metadata_of(...)` one of these | `PartialObjectMetadata` |
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
-from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
+import msgspec
+
+from kubewright.api.gvk import GroupResource, GroupVersionKind, GroupVersionResource
 from kubewright.api.meta import MetaObject, PartialObjectMetadata
 from kubewright.api.unstructured import Unstructured
+
+from .discovery.api_resource import APIResource
 
 TypedT = TypeVar("TypedT", bound=MetaObject)
 ObjectT = TypeVar("ObjectT", bound="MetaObject | Unstructured")
@@ -32,14 +36,13 @@ class KindReference(Protocol[ObjectT_co]):
 
 KindOf = type[ObjectT] | KindReference[ObjectT]
 """Every form of a kind but its name, by the type of its objects: `KindOf[Deployment]`."""
-UnstructuredKind = GroupVersionKind | GroupVersionResource | str
+UnstructuredKind = GroupVersionKind | GroupVersionResource | GroupResource | APIResource | str
 
 ALL_NAMESPACES = "*"
 """As a namespace: every namespace, also for a client that has a default namespace."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataKind:
+class MetadataKind(msgspec.Struct, frozen=True):
     """A kind whose objects are read as `PartialObjectMetadata`; created by `metadata_of`."""
 
     kind: type[MetaObject] | UnstructuredKind
@@ -56,11 +59,22 @@ def metadata_of(kind: type[MetaObject] | UnstructuredKind) -> MetadataKind:
 
 
 AnyKind = type[MetaObject] | UnstructuredKind | MetadataKind
+KIND_FORMS: Final = (
+    type,
+    GroupVersionKind,
+    GroupVersionResource,
+    GroupResource,
+    APIResource,
+    str,
+    MetadataKind,
+)
+"""What a kind is an instance of; everything else is an object."""
 AnyObject = MetaObject | Unstructured | dict[str, Any]
 ObjectOrKind = MetaObject | Unstructured | dict[str, Any] | AnyKind
 
 __all__ = [
     "ALL_NAMESPACES",
+    "KIND_FORMS",
     "AnyKind",
     "AnyObject",
     "KindOf",

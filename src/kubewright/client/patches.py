@@ -11,8 +11,9 @@ same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from kubewright.api.encoding import codec
 from kubewright.api.meta import MetaObject
@@ -41,8 +42,7 @@ class UnsentChangesError(ValueError):
     """A write of one part of an object would lose changes of its other fields."""
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(msgspec.Struct, frozen=True):
     """A patch body and its content type; created by the functions of this module."""
 
     content_type: str

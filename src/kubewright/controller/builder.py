@@ -33,7 +33,7 @@ from kubewright.cache.informers.resync import check_resync
 from kubewright.cache.kind_options import RESTRICTED_KINDS
 from kubewright.cache.stores.store import CacheEntry, ObjectChange
 from kubewright.client.decoding import class_of, decode_object
-from kubewright.client.kind_types import AnyKind, MetadataKind, metadata_of
+from kubewright.client.kind_types import AnyKind, MetadataKind, UnstructuredKind, metadata_of
 from kubewright.deprecation import warn_deprecated
 
 from .controller import Controller
@@ -389,7 +389,7 @@ def _checked(kind: Any, method: str, metadata_only: bool) -> AnyKind:
                 f"{method}({base.__name__}): the class is not a kind; decorate it with "
                 "@resource(group=..., version=...), or pass a GroupVersionKind"
             )
-    elif not isinstance(base, GroupVersionKind | GroupVersionResource | str) or not base:
+    elif not isinstance(base, UnstructuredKind) or not base:
         raise BuildError(
             f"{method}({kind!r}): expected a class, a GroupVersionKind, a GroupVersionResource or a name"
         )

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 from kubewright.api.kubernetes_version import KubernetesVersion
 from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, User
 from kubewright.apiserver.encoding.protobuf import builtin_codec
+from kubewright.apiserver.in_process import ADMINISTRATOR
 from kubewright.apiserver.priority.work_estimate import WorkEstimator
 from kubewright.apiserver.server import APIServer
 from kubewright.apiserver.version_info import VersionInfo
@@ -48,6 +49,7 @@ from .controller_names import check_controller_names
 from .credentials.plane_credentials import PlaneCredentials, SuppliedCredentials, load_plane_credentials
 from .identity import TokenIssuer, TokenRequests
 from .identity.authentication import Authentication, AuthenticationSettings
+from .in_process_clients import in_process_client
 from .informers import Informers
 from .options import ControlPlaneOptions
 from .priority.flow_classifier import FlowClassifier
@@ -221,13 +223,11 @@ class ControlPlane:
 
         By default the user is an administrator; a user name has no groups but `system:authenticated`.
         """
-        from kubewright.apiserver.in_process import ADMINISTRATOR, InProcessTransport
-        from kubewright.client.client import Client
-
         if isinstance(user, str):
             user = User(user, (AUTHENTICATED,))
-        transport = InProcessTransport(self.server, user or ADMINISTRATOR)
-        return Client.from_transport(transport, namespace=namespace, user_agent=user_agent)
+        return in_process_client(
+            self.server, user or ADMINISTRATOR, namespace=namespace, user_agent=user_agent
+        )
 
     @property
     def workloads(self) -> Workloads | None:

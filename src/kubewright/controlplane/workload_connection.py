@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, User
 
-from .loopback_client import LoopbackClient, controller_user
+from .in_process_clients import controller_user, ignore_warning, in_process_client
 
 if TYPE_CHECKING:
     from kubewright.cache.informers.informer import ResourceEventHandler
@@ -37,11 +37,9 @@ class EmbeddedConnection:
 
     def client(self, user: str) -> Client:
         """Return a client of a user."""
-        return self._plane.client(user=_user(user), user_agent=_user_agent(user))
-
-    def sender(self, user: str) -> LoopbackClient:
-        """Return a sender of a user."""
-        return LoopbackClient(self._plane.server, _user(user), user_agent=_user_agent(user))
+        return in_process_client(
+            self._plane.server, _user(user), user_agent=_user_agent(user), on_warning=ignore_warning
+        )
 
     def on_first_object(self, resource: str, callback: Callable[[], object], *, containing: str = "") -> None:
         """Call `callback` once, as soon as an object of the resource exists that contains the text."""

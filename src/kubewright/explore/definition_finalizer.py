@@ -11,16 +11,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 from multidict import CIMultiDict
 
+from kubewright.apiserver.in_process import InProcessTransport
 from kubewright.client.errors import ConnectionFailed
+from kubewright.client.rest.request import APIRequest
+from kubewright.client.rest.rest_client import error_from_response
 from kubewright.client.transport.interface import APIResponse
 from kubewright.controlplane.crds.definitions import CONTROLLER, GROUP, PLURAL, CustomResourceDefinitions
 from kubewright.controlplane.informers import Informers
-from kubewright.controlplane.loopback_client import error_of
 from kubewright.storage.contract import StorageError
 
 from .replica import ReplicaDispatcher, ReplicaServer, ReplicaStore
@@ -122,24 +124,30 @@ async def _run_write(
     process: OperatorProcess, method: str, path: str, operation: Callable[[], Awaitable[T]]
 ) -> T:
     """Run an operation of the control plane as a write, with the fault that is planned for it."""
-    results: list[T] = []
-
-    async def send(*arguments: object) -> APIResponse:
-        results.append(await operation())
-        written = results[0]
-        metadata = written.get("metadata") if isinstance(written, dict) else None
-        body = {"metadata": {"resourceVersion": (metadata or {}).get("resourceVersion", "")}}
-        return APIResponse(200, CIMultiDict(), msgspec.json.encode(body))
-
-    transport = OperatorTransport(process, CONTROLLER)
-    transport._server = SimpleNamespace(send=send)  # type: ignore[assignment] # only `send` is called
+    server = _OperationServer(process, operation)
     try:
-        response = await transport.send(method, path)
+        response = await OperatorTransport(process, server=server).send(method, path)
     except ConnectionFailed as error:
         raise StorageError(str(error)) from error
     if response.status >= 400:
-        raise error_of(response.status, response.body)
-    return results[0]
+        raise error_from_response(response, APIRequest("update", method, path))
+    return server.results[0]
+
+
+class _OperationServer(InProcessTransport, Generic[T]):
+    """Runs an operation of the control plane instead of a request."""
+
+    def __init__(self, process: OperatorProcess, operation: Callable[[], Awaitable[T]]) -> None:
+        super().__init__(process.cluster.plane.server, CONTROLLER)
+        self._operation = operation
+        self.results: list[T] = []
+
+    async def send(self, *arguments: object) -> APIResponse:
+        written = await self._operation()
+        self.results.append(written)
+        metadata = written.get("metadata") if isinstance(written, dict) else None
+        body = {"metadata": {"resourceVersion": (metadata or {}).get("resourceVersion", "")}}
+        return APIResponse(200, CIMultiDict(), msgspec.json.encode(body))
 
 
 __all__ = ["DefinitionFinalizer"]

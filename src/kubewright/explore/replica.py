@@ -1,13 +1,13 @@
 """`ReplicaServer`: the API server as controllers of the control plane see it in a process of their own.
 
-The controllers of the control plane run inside the API server: they write with a `LoopbackClient`, read from
-storage and are fed by informers on one storage watch. On a shared storage the server that runs them can be
-killed at any time while another replica continues to serve clients. In an exploration the cluster's control
-plane is that other replica, and a simulated process is the one that runs the controllers:
+The controllers of the control plane run inside the API server: they write with a client over an in-process
+transport, read from storage and are fed by informers on one storage watch. On a shared storage the server
+that runs them can be killed at any time while another replica serves clients. In an exploration the
+cluster's control plane is that other replica, and a simulated process is the one that runs the controllers:
 
 | what a controller uses | in the process | point |
 |---|---|---|
-| `server.handle`, through a `LoopbackClient` | sent with an `OperatorTransport` | `w`, `r` |
+| `server.handle`, through a `Client` | sent with an `OperatorTransport` | `w`, `r` |
 | `store.storage.get`, `store.storage.list` | read from the storage | `r`; not a list without results |
 | informers | fed by a `ReplicaDispatcher` | `d`, and `o` for the start of the storage watch |
 

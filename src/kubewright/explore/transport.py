@@ -91,10 +91,17 @@ class RequestTarget(ProcessTarget):
 class OperatorTransport:
     """Transport of one process of the operator."""
 
-    def __init__(self, process: OperatorProcess, user: User = ADMINISTRATOR) -> None:
+    def __init__(
+        self,
+        process: OperatorProcess,
+        user: User = ADMINISTRATOR,
+        *,
+        server: InProcessTransport | None = None,
+    ) -> None:
+        """`server` sends the requests, by default to the API server."""
         self._process = process
         self._cluster = process.cluster
-        self._server = InProcessTransport(process.cluster.plane.server, user)
+        self._server = server or InProcessTransport(process.cluster.plane.server, user)
 
     async def send(
         self,

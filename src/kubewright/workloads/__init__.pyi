@@ -1,7 +1,6 @@
 from .component_manager import ComponentManager as ComponentManager
 from .connection import ClientConnection as ClientConnection
 from .connection import ClusterConnection as ClusterConnection
-from .connection import RequestSender as RequestSender
 from .controllers import COMPONENTS as COMPONENTS
 from .controllers import Component as Component
 from .pod_metrics import MetricsSource as MetricsSource

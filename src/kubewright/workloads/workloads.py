@@ -224,9 +224,9 @@ class Workloads:
         from .nodes.registration.node_registration import NodeRegistration
         from .nodes.registration.node_spec import load_nodes, load_settings
 
-        sender = self.connection.sender(kubelet.user)
+        client = self.connection.client(kubelet.user)
         settings = load_settings(self.nodes)
-        self.registration = NodeRegistration(sender, load_nodes(self.nodes), settings=settings)
+        self.registration = NodeRegistration(client, load_nodes(self.nodes), settings=settings)
         await self.registration.start()
         self._services.append(self.registration)
         if self.kubelet_directory is not None:

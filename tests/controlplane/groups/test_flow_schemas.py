@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.controlplane.path_client import PathClient
 
 from kubewright.apiserver import HTTPRequest, User
 from kubewright.controlplane import ControlPlane
-from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
+from kubewright.controlplane.in_process_clients import controller_user
 
 LEVELS = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations"
 SCHEMAS = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
@@ -50,7 +51,7 @@ AUTHENTICATED = ("system:authenticated",)
 )
 async def test_headers_name_the_flow_schema(user: User, path: str, schema: str) -> None:
     async with ControlPlane(port=None, controllers=False) as plane:
-        client = LoopbackClient(plane.server, controller_user("test"))
+        client = PathClient(plane.server, controller_user("test"))
         rule = {
             "subjects": [{"kind": "User", "user": {"name": "*"}}],
             "resourceRules": [

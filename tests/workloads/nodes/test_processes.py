@@ -14,6 +14,7 @@ from tests.workloads.nodes.process_cluster import ProcessCluster, linux_only, st
 from tests.workloads.nodes.simulated_cluster import condition
 
 from kubewright.api.errors import NotFound
+from kubewright.api.gvk import GroupVersionResource
 from kubewright.api.values.quantity import Quantity
 from kubewright.workloads.nodes.processes.environment import expand, service_variables
 from kubewright.workloads.nodes.registration.node_spec import NodeSpecError, load_image_commands
@@ -260,10 +261,10 @@ async def test_containers_are_restarted_with_the_control_plane(tmp_path: Path) -
 async def test_usage_is_measured(cluster: ProcessCluster) -> None:
     await cluster.run_pod("busy", sys.executable, "-c", "data = bytearray(64 << 20)\nwhile True: pass")
     await cluster.wait_ready("busy")
-    path = "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/busy"
+    metrics = GroupVersionResource("metrics.k8s.io", "v1beta1", "pods")
     async with asyncio.timeout(120):
         while True:
-            found = await cluster.nodes.registration.sender.send("GET", path)
+            found = await cluster.nodes.registration.client.get(metrics, "busy", namespace="default")
             usage = found["containers"][0]["usage"]
             if Quantity(usage["memory"]) > Quantity("64Mi") and Quantity(usage["cpu"]) > Quantity("20m"):
                 break

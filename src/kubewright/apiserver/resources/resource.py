@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from kubewright import patch
 from kubewright.api.errors import APIError, BadRequest
 from kubewright.api.gvk import GroupKind, GroupResource, GroupVersionKind, version_priority
+from kubewright.client.discovery.api_resource import APIResource
 from kubewright.schema.structural import Node
 from kubewright.schema.version import SchemaVersion
 from kubewright.storage.contract import Storage
@@ -221,6 +222,11 @@ class Resource:
     def group_kind(self) -> GroupKind:
         """Group and kind."""
         return GroupKind(self.group, self.kind)
+
+    def api_resource(self) -> APIResource:
+        """Return the resource as clients address it, in its storage version."""
+        gvk = GroupVersionKind(self.group, self.storage_version, self.kind)
+        return APIResource(gvk, self.plural, self.namespaced, singular=self.singular, verbs=self.verbs)
 
     def version(self, name: str) -> Version | None:
         """Return a version by name, served or not."""

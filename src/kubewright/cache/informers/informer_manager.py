@@ -351,6 +351,8 @@ def gvk_or_name(kind: AnyKind) -> GroupVersionKind | str:
         return built_in.gvk if built_in is not None else ".".join(filter(None, (kind[2], kind[1], kind[0])))
     if isinstance(kind, GroupVersionKind | str):
         return kind
+    if isinstance(kind, GroupResource):
+        return str(kind)
     if kind.gvk is None:
         raise TypeError(f"{kind.__name__} does not declare a kind; add @resource(group=..., version=...)")
     return kind.gvk

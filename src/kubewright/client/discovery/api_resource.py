@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from kubewright.api.gvk import GroupVersion, GroupVersionKind, GroupVersionResource
+
+if TYPE_CHECKING:
+    from kubewright.api.unstructured import Unstructured
 
 _DOTS = (".", "..")
 
@@ -25,6 +29,11 @@ class APIResource:
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
+
+    @property
+    def object_class(self) -> type[Unstructured]:
+        """The class that clients read objects as."""
+        return self.gvk.object_class
 
     def matches_name(self, name: str) -> bool:
         """Whether a lower-case name refers to this resource: its plural, singular, kind or a short name."""

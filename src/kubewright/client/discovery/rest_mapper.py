@@ -13,16 +13,13 @@ from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 from kubewright.api.builtin import resources as builtin_resources
-from kubewright.api.declaring.declarations import has_status, is_resource, resource_info
-from kubewright.api.gvk import GroupKind, GroupVersionKind, GroupVersionResource
+from kubewright.api.gvk import GroupKind, GroupResource, GroupVersionKind, GroupVersionResource
 from kubewright.api.meta import MetaObject
 from kubewright.api.values.times import monotonic_time
 from kubewright.client.discovery.api_resource import APIResource
 from kubewright.client.errors import NoKindMatch
 from kubewright.client.kind_types import AnyKind, MetadataKind, UnstructuredKind
 from kubewright.client.rest.rest_client import RESTClient
-
-from .discovery import discover
 
 KindT = TypeVar("KindT", bound=AnyKind)
 
@@ -47,6 +44,8 @@ class RESTMapper:
         """Return the resource of a kind if that needs no request."""
         if isinstance(kind, MetadataKind):
             kind = kind.kind
+        if isinstance(kind, APIResource):
+            return kind
         known: dict[Any, APIResource] = (
             self._known_resources if type(kind) is GroupVersionResource else self._known
         )
@@ -112,6 +111,8 @@ class RESTMapper:
         return self._served if self._served is not None else await self.reload()
 
     async def _read(self) -> list[APIResource]:
+        from .discovery import discover
+
         served = await discover(self._rest)
         self._served, self._read_at = served, self._clock()
         self._known = _still_served(self._known, served)
@@ -119,7 +120,7 @@ class RESTMapper:
         return served
 
     def _hint(self, wanted: UnstructuredKind) -> str:
-        if isinstance(wanted, str):
+        if isinstance(wanted, str | GroupResource | APIResource):
             return ""
         if isinstance(wanted, GroupVersionResource):
             versions = [each.gvr for each in self._served or () if each.plural == wanted.resource]
@@ -141,8 +142,12 @@ def _without_server(kind: AnyKind) -> APIResource | None:
         return None if row is None else _from_row(row)
     if isinstance(kind, GroupVersionKind):
         return _of_builtin(kind)
-    if isinstance(kind, str):
+    if isinstance(kind, str | GroupResource):
         return _find(_builtins(), kind)
+    if isinstance(kind, APIResource):
+        return kind
+    from kubewright.api.declaring.declarations import is_resource
+
     if is_resource(kind):
         return _of_class(kind)
     gvk = getattr(kind, "gvk", None)
@@ -157,6 +162,8 @@ def _without_server(kind: AnyKind) -> APIResource | None:
 
 @cache
 def _of_class(cls: type[MetaObject]) -> APIResource:
+    from kubewright.api.declaring.declarations import has_status, resource_info
+
     info = resource_info(cls)
     parts = (("status",) if has_status(cls) else ()) + (("scale",) if info.scale else ())
     return APIResource(
@@ -199,6 +206,10 @@ def _find(served: Iterable[APIResource], wanted: UnstructuredKind) -> APIResourc
         return next((each for each in served if each.gvk == wanted and each.gvr.group == wanted.group), None)
     if isinstance(wanted, GroupVersionResource):
         return next((each for each in served if each.gvr == wanted), None)
+    if isinstance(wanted, GroupResource):
+        return next((each for each in served if each.gvr.group_resource == wanted), None)
+    if isinstance(wanted, APIResource):
+        return wanted
     return next((each for each in served if each.matches(wanted)), None)
 
 

@@ -18,7 +18,6 @@ from kubewright.client.kind_types import ObjectT
 
 from .raw import RawPage
 
-PAGE_SIZE = 500
 DECODE_BATCH = 128
 """Items that are decoded before other tasks can run."""
 

@@ -26,8 +26,6 @@ from .raw import RawWatch
 logger = logging.getLogger("kubewright.client")
 
 OpenWatch = Callable[[str], Awaitable[RawWatch]]
-IDLE_TIMEOUT = 150.0
-"""Seconds without data after which a connection counts as broken; bookmarks arrive about every minute."""
 STABLE_SECONDS = 10.0
 """A watch request that lasted longer resets the backoff."""
 _TRANSIENT = (InternalError, ServiceUnavailable, Timeout, TooManyRequests)

@@ -10,7 +10,6 @@ Two responses are not objects: `Status` for a deletion, and for a `Binding`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -27,8 +26,7 @@ _CHECKED = ("", "status")
 """Other subresources have kinds of their own, such as Scale."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedObject:
+class ExpectedObject(msgspec.Struct, frozen=True):
     """The object of a write: its kind, and its uid if the server compares it (update)."""
 
     gvk: GroupVersionKind

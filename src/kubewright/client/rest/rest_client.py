@@ -18,7 +18,7 @@ import logging
 import random
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kubewright.api.encoding import codec
 from kubewright.api.errors import APIError, from_response
@@ -32,10 +32,12 @@ from kubewright.client.transport.interface import (
     read_limited,
 )
 
-from .metrics import ClientMetrics
-from .rate_limit import TokenBucket
 from .request import APIRequest, RequestHook
 from .retry_policy import RetryPolicy
+
+if TYPE_CHECKING:
+    from .metrics import ClientMetrics
+    from .rate_limit import TokenBucket
 
 logger = logging.getLogger("kubewright.client")
 
@@ -149,7 +151,7 @@ class RESTClient:
                 if self.metrics is not None:
                     self.metrics.record_rate_limit(request.verb, waited)
             self._prepare(request)
-            started = self._clock()
+            started = self._clock() if self.metrics is not None else 0.0
             try:
                 response = await attempt()
             except ConnectionFailed as error:
@@ -165,7 +167,8 @@ class RESTClient:
                 self._count(request, "<error>", started)
                 raise TimeoutError(f"{request}: no response within {request.timeout:g} s") from None
             status = response.status
-            self._count(request, str(status), started)
+            if self.metrics is not None:
+                self._count(request, str(status), started)
             if "Warning" in response.headers:
                 self._warn(response.headers.getall("Warning"))
             if status < 400:

@@ -15,11 +15,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from kubewright.api.unstructured import Unstructured
-from kubewright.client.listwatch.pager import PAGE_SIZE, ListResult
 from kubewright.client.patches import (
     Patch,
     former_patch_order,
 )
+from kubewright.client.verbs.read import PAGE_SIZE
 from kubewright.deprecation import adapted, renamed_parameter
 
 from .base import BlockingSubresource, BlockingVerbs
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         WatchArguments,
     )
     from kubewright.client.kind_types import AnyKind, KindOf, ObjectOrKind, ObjectT
+    from kubewright.client.listwatch.pager import ListResult
     from kubewright.client.rest.request import Interceptor
     from kubewright.client.selectors import Fields, Labels
     from kubewright.client.verbs.create_or_update import OperationResult, UpsertT

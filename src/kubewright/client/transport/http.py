@@ -21,8 +21,8 @@ from kubewright.client.config.credentials import Credentials
 from kubewright.client.errors import ConfigError, ConnectionFailed
 
 from .headers import encode_head
-from .http1 import MAX_RESPONSE_BYTES, Connection
-from .interface import APIResponse, Headers, ResponseStream, WebSocketConnection
+from .http1 import Connection
+from .interface import MAX_RESPONSE_BYTES, APIResponse, Headers, ResponseStream, WebSocketConnection
 from .proxy import P, ProxyConfig, connect_through, connect_to, is_local, proxy_context, proxy_for
 
 CONNECT_TIMEOUT: Final = 30.0

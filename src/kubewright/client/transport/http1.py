@@ -17,11 +17,9 @@ from multidict import CIMultiDict
 
 from kubewright.client.errors import ConnectionFailed, ResponseTooLarge
 
-from .interface import APIResponse
+from .interface import MAX_RESPONSE_BYTES, APIResponse
 
 MAX_HEAD: Final = 256 * 1024
-MAX_RESPONSE_BYTES: Final = 512 << 20
-"""Default maximum of a complete response, after decompression."""
 HIGH_WATER: Final = 1 << 20
 """Unread bytes of a stream at which the socket is paused."""
 

@@ -19,6 +19,8 @@ Headers = Mapping[str, str]
 """Headers of a request; a multidict can repeat a name."""
 
 
+MAX_RESPONSE_BYTES = 512 << 20
+"""Default maximum of a complete response, after decompression."""
 MAX_SHORT_BODY = 1 << 20
 """Maximum size of an error response to a stream request, and of a response of an OIDC provider."""
 

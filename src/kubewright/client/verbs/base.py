@@ -7,19 +7,19 @@ one option changed, so they combine in any order and share connections.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 from urllib.parse import urlencode
 
+import msgspec
 from multidict import CIMultiDict
 
-from kubewright.api.gvk import GroupResource, GroupVersionKind, GroupVersionResource
+from kubewright.api.gvk import GroupResource
 from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
 from kubewright.client.decoding import kind_of
 from kubewright.client.discovery.api_resource import APIResource
 from kubewright.client.discovery.rest_mapper import RESTMapper
-from kubewright.client.kind_types import ALL_NAMESPACES, AnyObject, MetadataKind, ObjectOrKind
+from kubewright.client.kind_types import ALL_NAMESPACES, KIND_FORMS, AnyObject, ObjectOrKind
 from kubewright.client.rest.request import TIMEOUT, APIRequest, CallNext, Interceptor
 from kubewright.client.rest.rest_client import RESTClient
 from kubewright.client.transport.interface import APIResponse, ResponseStream
@@ -36,8 +36,7 @@ _DISCOVERY_RESOURCES = (
 """Writing one of these changes which resources the server serves."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientOptions:
+class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options that a client applies to each request."""
 
     namespace: str = "default"
@@ -59,11 +58,11 @@ class ClientOptions:
     field_validation: str = ""
     interceptors: tuple[Interceptor, ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
-    timeout: float = TIMEOUT
+    timeout: float | None = TIMEOUT
+    """Seconds; `None` leaves the limit to the server."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceLocation:
+class ResourceLocation(msgspec.Struct, frozen=True):
     """A resource with the namespace and name of an object; both are empty where they do not apply."""
 
     resource: APIResource
@@ -90,7 +89,7 @@ class BaseClient:
         self.options = options or ClientOptions()
 
     def _with(self, **changes: Any) -> Self:
-        return type(self)(self.rest, self.mapper, replace(self.options, **changes))
+        return type(self)(self.rest, self.mapper, msgspec.structs.replace(self.options, **changes))
 
     async def locate(
         self,
@@ -106,7 +105,7 @@ class BaseClient:
         """
         kind = kind_of(target)
         resource = self.mapper.find_cached(kind) or await self.mapper.resource_for(kind)
-        if not isinstance(target, type | GroupVersionKind | GroupVersionResource | str | MetadataKind):
+        if not isinstance(target, KIND_FORMS):
             own_name, own_namespace = _identity(target)
             name = name or own_name
             if namespace and own_namespace and namespace != own_namespace:

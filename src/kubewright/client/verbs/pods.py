@@ -24,13 +24,13 @@ from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
 from kubewright.api.values.times import format_time
 from kubewright.client.rest.request import APIRequest
-from kubewright.client.streams.exec import PROTOCOLS, ExecCommand
-from kubewright.client.streams.pod_log import PodLog
 from kubewright.client.transport.interface import ResponseStream, WebSocketConnection
 
 from .base import BaseClient, ResourceLocation
 
 if TYPE_CHECKING:
+    from kubewright.client.streams.exec import ExecCommand
+    from kubewright.client.streams.pod_log import PodLog
     from kubewright.client.streams.port_forward import PortForward
 
 PodRef = MetaObject | Unstructured | str
@@ -57,6 +57,7 @@ class PodVerbs(BaseClient):
 
         `tail` is the number of last lines; `since` is a time, or seconds before now.
         """
+        from kubewright.client.streams.pod_log import PodLog
 
         async def start() -> ResponseStream:
             location = await self._locate_pod(pod, namespace)
@@ -93,6 +94,8 @@ class PodVerbs(BaseClient):
 
         `input` is written to its standard input; with `check`, an exit code other than 0 raises `ExecError`.
         """
+        from kubewright.client.streams.exec import ExecCommand
+
         if isinstance(command, str) or not command:
             raise TypeError('command must be a list of arguments: ["sh", "-c", "echo hello"]')
 
@@ -114,6 +117,7 @@ class PodVerbs(BaseClient):
         tty: bool = False,
     ) -> ExecCommand:
         """Attach to the main process of a container."""
+        from kubewright.client.streams.exec import ExecCommand
 
         async def connect() -> WebSocketConnection:
             location = await self._locate_pod(pod, namespace)
@@ -134,6 +138,7 @@ class PodVerbs(BaseClient):
 
         With `local_port` 0 a free port is chosen; the result has it as `local_port`.
         """
+        from kubewright.client.streams.exec import PROTOCOLS
         from kubewright.client.streams.port_forward import PortForward
 
         async def connect() -> WebSocketConnection:
@@ -196,6 +201,8 @@ class PodVerbs(BaseClient):
         arguments: list[tuple[str, str]],
     ) -> WebSocketConnection:
         """Open the channels of a command on a subresource."""
+        from kubewright.client.streams.exec import PROTOCOLS
+
         options = [*arguments, ("stdout", "true"), ("stderr", "false" if tty else "true")]
         options += [(name, "true") for name, enabled in (("stdin", stdin), ("tty", tty)) if enabled]
         if container:

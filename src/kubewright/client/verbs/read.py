@@ -9,23 +9,34 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from typing import Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from kubewright.api.encoding import codec
 from kubewright.api.errors import Expired, NotFound
 from kubewright.api.unstructured import Unstructured
-from kubewright.client.arguments import GetArguments, ListArguments, WatchArguments
 from kubewright.client.decoding import class_of, decode_object, kind_of
 from kubewright.client.discovery.api_resource import APIResource
-from kubewright.client.kind_types import AnyKind, KindOf, MetadataKind, ObjectT
-from kubewright.client.listwatch.pager import PAGE_SIZE, ListPager
-from kubewright.client.listwatch.raw import RawPage, RawWatch, read_page
-from kubewright.client.listwatch.watch import IDLE_TIMEOUT, Watch
+from kubewright.client.kind_types import (
+    AnyKind,
+    KindOf,
+    MetadataKind,
+    ObjectT,
+)
 from kubewright.client.patches import to_dict
-from kubewright.client.selectors import Fields, Labels, format_fields, format_labels
 
 from .base import JSON, METADATA, METADATA_LIST, TABLE, BaseClient, ResourceLocation
 
+if TYPE_CHECKING:
+    from kubewright.client.arguments import GetArguments, ListArguments, WatchArguments
+    from kubewright.client.listwatch.pager import ListPager
+    from kubewright.client.listwatch.raw import RawPage, RawWatch
+    from kubewright.client.listwatch.watch import Watch
+    from kubewright.client.selectors import Fields, Labels
+
+PAGE_SIZE = 500
+"""Default limit of each request of a list."""
+IDLE_TIMEOUT = 150.0
+"""Seconds without data after which a connection counts as broken; bookmarks arrive about every minute."""
 WATCH_SECONDS = (300, 600)
 """Range of the random `timeoutSeconds` of a watch, so that many watches do not end at the same time."""
 
@@ -100,6 +111,8 @@ class ReadVerbs(BaseClient):
         or `with_default_namespace`. If none was set, all namespaces are listed. `limit` is the maximum number
         of objects; `page_size` is the limit of each request.
         """
+        from kubewright.client.listwatch.pager import ListPager
+
         cls = class_of(kind)
         resources: dict[str, APIResource] = {}
 
@@ -136,6 +149,9 @@ class ReadVerbs(BaseClient):
         timeout: float | None = None,
     ) -> RawPage:
         """Return one page as bytes, split into items that are not decoded; `limit` 0 returns everything."""
+        from kubewright.client.listwatch.raw import read_page
+        from kubewright.client.selectors import format_fields, format_labels
+
         location = await self.locate(kind, None, namespace, collection=True)
         query: dict[str, str | int | bool | None] = {
             "labelSelector": format_labels(labels),
@@ -171,6 +187,9 @@ class ReadVerbs(BaseClient):
         continues after broken connections; `Expired` means that the server no longer has the events in
         between, so list again. `bookmarks` also yields `BOOKMARK` events.
         """
+        from kubewright.client.listwatch.watch import Watch
+        from kubewright.client.selectors import format_fields
+
         cls = class_of(kind)
         resources: dict[str, APIResource] = {}
         selector = format_fields(fields, name=name)
@@ -209,6 +228,9 @@ class ReadVerbs(BaseClient):
         idle_timeout: float | None = IDLE_TIMEOUT,
     ) -> RawWatch:
         """Send one watch request; its objects stay bytes. It ends when the server ends it."""
+        from kubewright.client.listwatch.raw import RawWatch
+        from kubewright.client.selectors import format_fields, format_labels
+
         location = await self.locate(kind, None, namespace, collection=True)
         query: dict[str, str | int | bool | None] = {
             "watch": True,
@@ -233,6 +255,8 @@ class ReadVerbs(BaseClient):
         labels: Labels | None = None,
     ) -> dict[str, Any]:
         """Return one object or all objects of a kind as the server prints them: a `meta.k8s.io/v1 Table`."""
+        from kubewright.client.selectors import format_labels
+
         location = await self.locate(kind, name, namespace, collection=not name)
         query = {"labelSelector": format_labels(labels)} if labels else None
         verb = "get" if name else "list"

@@ -10,24 +10,31 @@ therefore never lost. It needs the patch permission; for an object that was not 
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 from kubewright.api.encoding import codec
 from kubewright.api.errors import NotFound
-from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
 from kubewright.api.meta import DeleteOptions, MetaObject, PartialObjectMetadata, Preconditions
 from kubewright.api.partial_objects import Partial
 from kubewright.api.unstructured import Unstructured
-from kubewright.client.arguments import DeleteArguments, FieldValidation, PatchArguments, Propagation
 from kubewright.client.decoding import class_of, decode_object, kind_of, update_in_place
-from kubewright.client.kind_types import AnyKind, KindOf, MetadataKind, ObjectT
+from kubewright.client.kind_types import (
+    KIND_FORMS,
+    AnyKind,
+    KindOf,
+    MetadataKind,
+    ObjectT,
+)
 from kubewright.client.patches import Patch, base_and_changed, changes_since_read, former_patch_order, to_dict
 from kubewright.client.rest.expected_object import ExpectedObject
 from kubewright.client.rest.request import APIRequest
-from kubewright.client.selectors import Fields, Labels, format_fields, format_labels
 from kubewright.deprecation import adapted, renamed_parameter
 
 from .base import JSON, METADATA, BaseClient, ResourceLocation
+
+if TYPE_CHECKING:
+    from kubewright.client.arguments import DeleteArguments, FieldValidation, PatchArguments, Propagation
+    from kubewright.client.selectors import Fields, Labels
 
 WritableT = TypeVar("WritableT", bound=MetaObject | Unstructured | dict[str, Any])
 
@@ -191,7 +198,7 @@ class WriteVerbs(BaseClient):
         )
         partial = isinstance(target, MetadataKind | PartialObjectMetadata)
         request = self._patch_request(location, subresource, query, patch, METADATA if partial else JSON)
-        if isinstance(target, type | GroupVersionKind | GroupVersionResource | str | MetadataKind):
+        if isinstance(target, KIND_FORMS):
             request.expects = ExpectedObject(location.resource.gvk, partial=partial)
             response = await self.send(request)
             return decode_object(response.body, class_of(target), location.resource.gvk)
@@ -291,6 +298,8 @@ class WriteVerbs(BaseClient):
         dry_run: bool = False,
     ) -> None:
         """Delete all objects of a kind, in one namespace if it has namespaces, that match the selectors."""
+        from kubewright.client.selectors import format_fields, format_labels
+
         location = await self.locate(kind, None, namespace)
         query: dict[str, Any] = {
             "labelSelector": format_labels(labels),

@@ -111,13 +111,11 @@ class NamespaceAutoProvision(AdmissionPlugin):
         """Create the namespace; the object is not changed."""
         if await self._informers.namespace(request.namespace) is not None:
             return False
-        from kubewright.apiserver.authentication.user import SYSTEM
-        from kubewright.controlplane.loopback_client import LoopbackClient
+        from kubewright.controlplane.in_process_clients import server_client
 
-        client = LoopbackClient(self._server, SYSTEM, user_agent="kube-apiserver")
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": request.namespace}}
         try:
-            await client.create(_NAMESPACES, body)
+            await server_client(self._server).create(body)
         except AlreadyExists:
             pass
         return False

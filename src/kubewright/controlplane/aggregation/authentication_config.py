@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.errors import AlreadyExists, NotFound
+from kubewright.api.errors import AlreadyExists
 from kubewright.api.gvk import GroupResource
-from kubewright.apiserver.authentication.user import SYSTEM
-from kubewright.controlplane.loopback_client import LoopbackClient
+from kubewright.controlplane.in_process_clients import server_client
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
@@ -38,15 +37,13 @@ async def publish(server: APIServer, client_ca: bytes, front_proxy: FrontProxy) 
         "requestheader-uid-headers": listed(front_proxy.uid_headers),
         "requestheader-username-headers": listed(front_proxy.username_headers),
     }
-    client = LoopbackClient(server, SYSTEM, user_agent="kube-apiserver")
-    try:
-        live = await client.get(CONFIG_MAPS, NAME, namespace=NAMESPACE)
-    except NotFound:
+    client = server_client(server)
+    live = await client.get_or_none(CONFIG_MAPS, NAME, namespace=NAMESPACE)
+    if live is None:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}, "data": data}
         try:
-            await client.create(CONFIG_MAPS, body, namespace=NAMESPACE)
+            await client.create(body, namespace=NAMESPACE)
         except AlreadyExists:
             return
-        return
-    if live.get("data") != data:
-        await client.update(CONFIG_MAPS, {**live, "data": data})
+    elif live.get("data") != data:
+        await client.update({**live.raw, "data": data})

@@ -13,12 +13,12 @@ import msgspec
 
 from kubewright.api.errors import NotFound
 from kubewright.api.gvk import GroupResource
-from kubewright.apiserver.authentication.user import MASTERS, SYSTEM, User
+from kubewright.apiserver.authentication.user import MASTERS, User
 from kubewright.apiserver.resources.objects import Object, current_timestamp
 from kubewright.controller.request import Result
 from kubewright.controlplane.controllers import new_controller
 from kubewright.controlplane.controllers.source import InformerSource
-from kubewright.controlplane.loopback_client import LoopbackClient
+from kubewright.controlplane.in_process_clients import server_client
 from kubewright.controlplane.webhooks.client import ServiceNotResolved
 
 from .local import API_SERVICES, GROUP
@@ -53,7 +53,7 @@ class Availability:
     ) -> None:
         self.server = server
         self.remote = remote
-        self.client = LoopbackClient(server, SYSTEM, user_agent="kube-apiserver")
+        self.client = server_client(server)
         self._informers = informers
         self._overridden = overridden
         self._notify = changed
@@ -120,7 +120,7 @@ class Availability:
         old.update(status=status, reason=reason, message=message)
         live["status"] = {**(live.get("status") or {}), "conditions": conditions}
         try:
-            live.update(await self.client.update(API_SERVICES, live, subresource="status"))
+            await self.client.update_status(live)
         except NotFound:
             return
 

@@ -22,8 +22,8 @@ import msgspec
 from kubewright.api.gvk import GroupResource, GroupVersionKind
 from kubewright.apiserver.resources.objects import Object
 from kubewright.apiserver.resources.resource import Resource, Version
+from kubewright.controlplane.in_process_clients import controller_client
 from kubewright.controlplane.informers import AllHandlers
-from kubewright.controlplane.loopback_client import controller_user
 
 from .local import API_SERVICES
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from kubewright.controlplane.informers import AllHandler, Informers
 
 
-USER = controller_user("metadata-informers")
 WATCHED_VERBS = frozenset(("delete", "list", "watch"))
 """The verbs of a resource whose owner references are followed."""
 
@@ -169,15 +168,12 @@ def _identity(resource: Resource) -> Resource:
 
 def _metadata_informer(server: APIServer, resource: Resource) -> Informer:
     """Return the informer of a resource, whose requests pass the aggregator."""
-    from kubewright.apiserver.in_process import InProcessTransport
     from kubewright.cache.informers.informer import Informer
     from kubewright.cache.reflectors.list_watch import ListWatch
     from kubewright.cache.stores.store import SharedEntry
-    from kubewright.client.client import Client
     from kubewright.client.kind_types import metadata_of
 
-    transport = InProcessTransport(server, USER)
-    client = Client.from_transport(transport, user_agent="kube-controller-manager")
+    client = controller_client(server, "metadata-informers")
     kind = GroupVersionKind(resource.group, resource.storage_version, resource.kind)
     return Informer(
         kind,

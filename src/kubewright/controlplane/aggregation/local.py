@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from kubewright.api.errors import AlreadyExists, Forbidden, NotFound
 from kubewright.api.gvk import GroupResource
-from kubewright.apiserver.authentication.user import SYSTEM
+from kubewright.api.meta import Preconditions
 from kubewright.apiserver.delegation import SIMULATED_ANNOTATION
 from kubewright.apiserver.resources.objects import Object, current_timestamp
 from kubewright.controlplane.bootstrap.objects import write_missing
 from kubewright.controlplane.controllers import new_controller
 from kubewright.controlplane.controllers.source import InformerSource
-from kubewright.controlplane.loopback_client import LoopbackClient
+from kubewright.controlplane.in_process_clients import server_client
 
 if TYPE_CHECKING:
     from kubewright.apiserver.resources.resource import Resource
@@ -103,7 +103,7 @@ class LocalServices:
 
     def __init__(self, server: APIServer, informers: Informers) -> None:
         self.server = server
-        self.client = LoopbackClient(server, SYSTEM, user_agent="kube-apiserver")
+        self.client = server_client(server)
         self._informers = informers
         self._resources: dict[str, dict[str, Resource]] = {}
         """Local resources by group and plural name."""
@@ -184,10 +184,8 @@ class LocalServices:
                 return
             metadata = current["metadata"]
             if (metadata.get("labels") or {}).get(AUTOMANAGED) == "true":
-                try:
-                    await self.client.delete(API_SERVICES, name, uid=metadata["uid"])
-                except NotFound:
-                    return
+                preconditions = Preconditions(uid=metadata["uid"])
+                await self.client.delete(API_SERVICES, name, preconditions=preconditions, missing_ok=True)
             return
         wanted = local_service(group, version, custom=custom)
         types = {"apiVersion": f"{GROUP}/v1", "kind": "APIService"}
@@ -195,7 +193,7 @@ class LocalServices:
             body = {**types, **wanted}
             body.pop("status")
             try:
-                current = await self.client.create(API_SERVICES, body)
+                current = await self.client.create(body)
             except (AlreadyExists, Forbidden):
                 return
         if current["spec"].get("service"):
@@ -203,6 +201,6 @@ class LocalServices:
         if not (current.get("status") or {}).get("conditions"):
             body = {**types, **current, "status": wanted["status"]}
             try:
-                await self.client.update(API_SERVICES, body, subresource="status")
+                await self.client.update_status(body)
             except NotFound:
                 return

@@ -1,8 +1,8 @@
 """The controllers that a control plane needs, in process.
 
 Each is an ordinary `kubewright.controller.Controller` whose requests come from the control plane's informers
-(`source.InformerSource`) and whose writes go through a `LoopbackClient`. `ControllerManager` starts and stops
-them together; `wait_until_idle()` is for tests.
+(`source.InformerSource`) and whose writes go through a `Client` over an in-process transport.
+`ControllerManager` starts and stops them together; `wait_until_idle()` is for tests.
 
 - `garbage_collector`, `owner_graph`: deletion of objects whose owners are deleted
 - `namespaces`: deletion of the content of namespaces

@@ -29,9 +29,11 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError, NotFound
 from kubewright.api.gvk import GroupResource
+from kubewright.api.meta import Preconditions
 from kubewright.api.values.times import format_time
 from kubewright.cache.stores.object_metadata import Metadata, OwnerReference, metadata_of, metadata_of_object
-from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
+from kubewright.client.patches import merge_patch
+from kubewright.controlplane.in_process_clients import controller_client
 
 from . import Component, new_controller
 from .owner_graph import FOREGROUND, ORPHAN, Node, OwnerGraph, Step
@@ -41,10 +43,11 @@ if TYPE_CHECKING:
     from kubewright.apiserver.resources.resource import Resource
     from kubewright.apiserver.server import APIServer
     from kubewright.cache.stores.store import ObjectChange
+    from kubewright.client.arguments import Propagation
+    from kubewright.client.discovery.api_resource import APIResource
     from kubewright.controlplane.aggregation.informers import AggregatedInformers
     from kubewright.controlplane.informers import Informers
 
-EVENTS = GroupResource("", "events")
 IGNORED = frozenset((("", "events"), ("events.k8s.io", "events")))
 """Resources without owners and dependents."""
 
@@ -72,7 +75,7 @@ class GarbageCollector(Component):
         self.server = server
         self.graph = OwnerGraph()
         self.aggregated = aggregated
-        self.client = LoopbackClient(server, controller_user("generic-garbage-collector"))
+        self.client = controller_client(server, "generic-garbage-collector")
         self._deletions = new_controller("garbage-collector", self._reconcile, workers=4)
         self._orphanings = new_controller("garbage-collector-orphans", self._orphan_dependents, workers=4)
         self._deletions.watch(AllResourcesSource(informers, self._object_changed))
@@ -197,7 +200,7 @@ class GarbageCollector(Component):
             await self._delete(node, "Foreground", revision)
             return
         finalizers = metadata.finalizers or ()
-        policy = (
+        policy: Propagation = (
             "Orphan" if ORPHAN in finalizers else "Foreground" if FOREGROUND in finalizers else "Background"
         )
         await self._delete(node, policy, revision)
@@ -208,10 +211,10 @@ class GarbageCollector(Component):
             return True
         return self.aggregated is not None and self.aggregated.serves(resource)
 
-    def _address(self, resource: Resource) -> GroupResource | Resource:
+    def _address(self, resource: Resource) -> GroupResource | APIResource:
         """Return how the client addresses a resource: stored ones by name, in their current version."""
         stored = self.server.store(resource.group, resource.plural) is not None
-        return resource.group_resource if stored else resource
+        return resource.group_resource if stored else resource.api_resource()
 
     async def _read(self, resource: Resource, namespace: str, name: str) -> Metadata | None:
         store = self.server.store(resource.group, resource.plural)
@@ -219,7 +222,8 @@ class GarbageCollector(Component):
             item = await store.storage.get(store.key(namespace, name))
             return metadata_of(item.value, item.mod_revision) if item is not None else None
         try:
-            return metadata_of_object(await self.client.get(resource, name, namespace=namespace))
+            found = await self.client.get(resource.api_resource(), name, namespace=namespace)
+            return metadata_of_object(found.raw)
         except NotFound:
             return None
 
@@ -286,9 +290,8 @@ class GarbageCollector(Component):
             patch = change(current) if current.get("uid") == node.uid else None
             if patch is not None:
                 patch |= {"uid": node.uid, "resourceVersion": current["resourceVersion"]}
-                await self.client.merge_patch(
-                    resource, node.name, {"metadata": patch}, namespace=node.namespace
-                )
+                body = merge_patch({"metadata": patch})
+                await self.client.patch(resource, node.name, body, namespace=node.namespace)
         except NotFound:
             return
 
@@ -318,15 +321,15 @@ class GarbageCollector(Component):
 
         await self._patch(node, change)
 
-    async def _delete(self, node: Node, policy: str, revision: int) -> None:
+    async def _delete(self, node: Node, policy: Propagation, revision: int) -> None:
+        preconditions = Preconditions(uid=node.uid, resource_version=str(revision) if revision else None)
         try:
             await self.client.delete(
                 self._address(node.resource),
                 node.name,
                 namespace=node.namespace,
-                propagation_policy=policy,
-                uid=node.uid,
-                resource_version=str(revision) if revision else "",
+                propagation=policy,
+                preconditions=preconditions,
             )
         except NotFound:
             self._remove(node.uid)
@@ -359,7 +362,6 @@ class GarbageCollector(Component):
             involved["namespace"] = dependent.namespace
         try:
             await self.client.create(
-                EVENTS,
                 {
                     "apiVersion": "v1",
                     "kind": "Event",
@@ -373,8 +375,7 @@ class GarbageCollector(Component):
                     "lastTimestamp": now,
                     "count": 1,
                     "type": "Warning",
-                },
-                namespace=namespace,
+                }
             )
         except APIError as error:
             if error.status_code < 500:

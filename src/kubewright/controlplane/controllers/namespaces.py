@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 
 from kubewright.api.errors import APIError, Conflict, MethodNotAllowed, NotFound
 from kubewright.api.gvk import GroupResource
+from kubewright.api.unstructured import Unstructured
 from kubewright.apiserver.resources.objects import Object, current_timestamp
 from kubewright.cache.stores.object_metadata import Metadata, metadata_of
 from kubewright.controller.request import Result
-from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
+from kubewright.controlplane.in_process_clients import controller_client
 
 from . import Component, new_controller
 from .source import AllResourcesSource, InformerSource
@@ -116,7 +117,7 @@ class NamespaceController(Component):
         self.server = server
         self.aggregated = aggregated
         self._informers = informers
-        self.client = LoopbackClient(server, controller_user("namespace-controller"))
+        self.client = controller_client(server, "namespace-controller")
         self._terminating: set[str] = set()
         controller = new_controller("namespace-controller", self._reconcile, workers=4)
         controller.watch(InformerSource(informers, NAMESPACES, self._namespace_changed, needs="metadata"))
@@ -144,7 +145,7 @@ class NamespaceController(Component):
 
     async def _reconcile(self, name: str) -> Result | None:
         try:
-            namespace = await self.client.get(NAMESPACES, name)
+            namespace = (await self.client.get(NAMESPACES, name)).raw
         except NotFound:
             return None
         if not namespace["metadata"].get("deletionTimestamp"):
@@ -163,7 +164,7 @@ class NamespaceController(Component):
                 "phase": "Terminating",
             }
             try:
-                namespace = await self.client.update(NAMESPACES, namespace, subresource="status")
+                await self.client.update_status(namespace)
             except NotFound:
                 return None
         if remaining.errors or remaining.discovery:
@@ -176,7 +177,7 @@ class NamespaceController(Component):
             "finalizers": sorted(each for each in spec.get("finalizers") or () if each != FINALIZER),
         }
         try:
-            await self.client.update(NAMESPACES, namespace, subresource="finalize")
+            await self.client.subresource("finalize", namespace).update(Unstructured(namespace))
         except NotFound:
             pass
         return None
@@ -204,11 +205,11 @@ class NamespaceController(Component):
         self, resource: Resource, namespace: str, remaining: RemainingContent
     ) -> None:
         try:
-            left = await self.client.list(resource, namespace=namespace)
+            kind = resource.api_resource()
+            left = await self.client.list(kind, namespace=namespace)
             if left:
-                names = [each["metadata"]["name"] for each in left]
-                await self._delete_objects(resource, namespace, names)
-                left = await self.client.list(resource, namespace=namespace)
+                await self._delete_objects(resource, namespace, [each.name for each in left])
+                left = await self.client.list(kind, namespace=namespace)
         except APIError as error:
             remaining.errors.append(error.message)
             return
@@ -240,16 +241,16 @@ class NamespaceController(Component):
         return [metadata_of(item.value) for item in page.items]
 
     async def _delete_objects(self, resource: Resource, namespace: str, names: Iterable[str]) -> None:
-        policy = "Background"
+        kind = resource.api_resource()
         if "deletecollection" in resource.verbs:
             try:
-                await self.client.delete_collection(resource, namespace=namespace, propagation_policy=policy)
+                await self.client.delete_all(kind, namespace=namespace, propagation="Background")
                 return
             except MethodNotAllowed:
                 pass
         for name in names:
             try:
-                await self.client.delete(resource, name, namespace=namespace, propagation_policy=policy)
+                await self.client.delete(kind, name, namespace=namespace, propagation="Background")
             except (NotFound, Conflict):
                 continue
 

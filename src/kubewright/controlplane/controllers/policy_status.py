@@ -15,7 +15,7 @@ from kubewright.api.errors import NotFound
 from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.admission.policies.expressions import environment, programs
-from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
+from kubewright.controlplane.in_process_clients import controller_client
 from kubewright.schema.validation.cel_types import cel_type
 
 from . import Component, new_controller
@@ -40,7 +40,7 @@ class PolicyStatusController(Component):
 
     def __init__(self, server: APIServer, informers: Informers) -> None:
         self.server = server
-        self.client = LoopbackClient(server, controller_user(NAME))
+        self.client = controller_client(server, NAME)
         controller = new_controller(NAME, self._reconcile)
         controller.watch(InformerSource(informers, POLICIES, self._policy_changed, needs="metadata"))
         self.controllers = (controller,)
@@ -51,7 +51,7 @@ class PolicyStatusController(Component):
 
     async def _reconcile(self, name: str) -> None:
         try:
-            policy = await self.client.get(POLICIES, name)
+            policy = (await self.client.get(POLICIES, name)).raw
         except NotFound:
             return
         generation = policy["metadata"].get("generation")
@@ -64,7 +64,7 @@ class PolicyStatusController(Component):
             checking["expressionWarnings"] = warnings
         policy["status"] = {**status, "observedGeneration": generation, "typeChecking": checking}
         try:
-            await self.client.update(POLICIES, policy, subresource="status")
+            await self.client.update_status(policy)
         except NotFound:
             return
 

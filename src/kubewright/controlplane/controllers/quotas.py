@@ -18,7 +18,7 @@ from kubewright.api.gvk import GroupResource
 from kubewright.api.values.quantity import Quantity
 from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.admission.quotas import usage
-from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
+from kubewright.controlplane.in_process_clients import controller_client
 
 from . import Component, new_controller
 from .source import AllResourcesSource, InformerSource
@@ -46,7 +46,7 @@ class QuotaController(Component):
 
     def __init__(self, server: APIServer, informers: Informers, plugin: ResourceQuotas | None = None) -> None:
         self.server = server
-        self.client = LoopbackClient(server, controller_user("resourcequota-controller"))
+        self.client = controller_client(server, "resourcequota-controller")
         self._plugin = plugin
         self._quotas: dict[str, set[str]] = {}
         self._foreign: dict[tuple[str, str], tuple[Object, float]] = {}
@@ -87,7 +87,8 @@ class QuotaController(Component):
 
     async def _count(self, namespace: str) -> None:
         contents: dict[str, list[Object]] = {}
-        for quota in await self.client.list(RESOURCE_QUOTAS, namespace=namespace):
+        for listed in await self.client.list(RESOURCE_QUOTAS, namespace=namespace):
+            quota = listed.raw
             hard = (quota.get("spec") or {}).get("hard") or {}
             used: usage.Amounts = {name: Quantity(0) for name in hard}
             for counted in self._stores_for(hard):
@@ -133,10 +134,8 @@ class QuotaController(Component):
             self._controller.queue.add(quota["metadata"]["namespace"], after=delay)
             return
         quota["status"] = {"hard": hard, "used": {name: str(amount) for name, amount in used.items()}}
-        quota.setdefault("apiVersion", "v1")
-        quota.setdefault("kind", "ResourceQuota")
         try:
-            await self.client.update(RESOURCE_QUOTAS, quota, subresource="status")
+            await self.client.update_status(quota)
         except NotFound:
             return
         if self._plugin is not None:

@@ -12,7 +12,7 @@ from kubewright.api.gvk import GroupResource
 from kubewright.api.meta import LabelSelector
 from kubewright.api.selectors.label_selectors import Selector, SelectorError, selector_of
 from kubewright.apiserver.resources.objects import Object
-from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
+from kubewright.controlplane.in_process_clients import controller_client
 
 from . import Component, new_controller
 from .source import InformerSource
@@ -31,7 +31,7 @@ class RoleAggregationController(Component):
     """Writes the rules of aggregated cluster roles."""
 
     def __init__(self, server: APIServer, informers: Informers) -> None:
-        self.client = LoopbackClient(server, controller_user(FIELD_MANAGER))
+        self.client = controller_client(server, FIELD_MANAGER)
         self._informers = informers
         self._aggregated: dict[str, list[Selector]] = {}
         controller = new_controller(FIELD_MANAGER, self._reconcile)
@@ -80,7 +80,7 @@ class RoleAggregationController(Component):
             "rules": rules,
         }
         try:
-            await self.client.apply(CLUSTER_ROLES, body, field_manager=FIELD_MANAGER)
+            await self.client.apply(body, force=True, field_manager=FIELD_MANAGER)
         except NotFound:
             return
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from kubewright.api.errors import AlreadyExists, Forbidden, NotFound
 from kubewright.api.gvk import GroupResource
+from kubewright.api.meta import Preconditions
 from kubewright.apiserver.resources.objects import Object
 from kubewright.cache.stores.store import ObjectKey
-from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
+from kubewright.controlplane.in_process_clients import controller_client
 
 from . import Component, new_controller
 from .source import InformerSource
@@ -44,7 +45,7 @@ class _PerNamespaceController(Component, ABC):
     def __init__(
         self, server: APIServer, informers: Informers, user: str, resource: GroupResource, name: str
     ) -> None:
-        self.client = LoopbackClient(server, controller_user(user))
+        self.client = controller_client(server, user)
         self.resource = resource
         self.name = name
         self._informers = informers
@@ -76,7 +77,7 @@ class _PerNamespaceController(Component, ABC):
 
     async def _create(self, namespace: str, obj: Object) -> None:
         try:
-            await self.client.create(self.resource, obj, namespace=namespace)
+            await self.client.create(obj, namespace=namespace)
         except (AlreadyExists, NotFound):
             return
         except Forbidden as error:
@@ -126,9 +127,7 @@ class RootCAPublisher(_PerNamespaceController):
             await self._create(namespace, body)
         elif current.get("data") != data:
             try:
-                await self.client.update(
-                    CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap", **current, "data": data}
-                )
+                await self.client.update({"apiVersion": "v1", "kind": "ConfigMap", **current, "data": data})
             except NotFound:
                 return
 
@@ -144,7 +143,7 @@ class TokenController(Component):
         sign: Callable[[str, str, str, str], str],
         ca: Callable[[], bytes],
     ) -> None:
-        self.client = LoopbackClient(server, controller_user("token-controller"))
+        self.client = controller_client(server, "token-controller")
         self._sign = sign
         self._ca = ca
         self._secrets: dict[ObjectKey, set[str]] = {}
@@ -179,23 +178,23 @@ class TokenController(Component):
     async def _reconcile(self, key: ObjectKey) -> None:
         namespace, name = key
         try:
-            secret = await self.client.get(SECRETS, name, namespace=namespace)
+            secret = (await self.client.get(SECRETS, name, namespace=namespace)).raw
         except NotFound:
             return
         metadata = secret["metadata"]
         annotations = metadata.get("annotations") or {}
         if secret.get("type") != TOKEN_TYPE or not annotations.get(NAME):
             return
-        try:
-            account = await self.client.get(SERVICE_ACCOUNTS, annotations[NAME], namespace=namespace)
-        except NotFound:
-            account = None
-        uid = account["metadata"]["uid"] if account is not None else ""
+        account = await self.client.get_or_none(SERVICE_ACCOUNTS, annotations[NAME], namespace=namespace)
+        uid = account.uid if account is not None else ""
         if account is None or annotations.get(UID) not in (None, "", uid):
-            try:
-                await self.client.delete(SECRETS, name, namespace=namespace, uid=metadata["uid"])
-            except NotFound:
-                return
+            await self.client.delete(
+                SECRETS,
+                name,
+                namespace=namespace,
+                preconditions=Preconditions(uid=metadata["uid"]),
+                missing_ok=True,
+            )
             return
         data = dict(secret.get("data") or {})
         wanted = {"ca.crt": self._ca(), "namespace": namespace.encode()}
@@ -207,6 +206,6 @@ class TokenController(Component):
         if data != (secret.get("data") or {}) or annotations.get(UID) != uid:
             metadata["annotations"] = {**annotations, UID: uid}
             try:
-                await self.client.update(SECRETS, {**secret, "data": data})
+                await self.client.update({**secret, "data": data})
             except NotFound:
                 return

@@ -23,7 +23,7 @@ from kubewright.api.values.times import now, parse_time
 from kubewright.apiserver.resources.objects import Object
 from kubewright.controller.request import Result
 from kubewright.controlplane.crds import conditions
-from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
+from kubewright.controlplane.in_process_clients import controller_client, controller_user, in_process_client
 
 from . import Component, new_controller
 from .source import InformerSource
@@ -55,8 +55,7 @@ class StorageMigrationController(Component):
 
     def __init__(self, server: APIServer, informers: Informers) -> None:
         self.server = server
-        self.user = controller_user(NAME)
-        self.client = LoopbackClient(server, self.user)
+        self.client = controller_client(server, NAME)
         controller = new_controller(NAME, self._reconcile, workers=WORKERS)
         controller.watch(InformerSource(informers, MIGRATIONS, self._migration_changed))
         self.controllers = (controller,)
@@ -65,13 +64,11 @@ class StorageMigrationController(Component):
         yield _resource_of(change.entry.object)
 
     async def _reconcile(self, resource: GroupResource) -> Result | None:
-        found = await self.client.list(MIGRATIONS)
+        found = [each.raw for each in await self.client.list(MIGRATIONS)]
         unfinished = [each for each in found if _resource_of(each) == resource and not _is_finished(each)]
         if not unfinished:
             return None
         migration = min(unfinished, key=_order)
-        # Items of a list have neither.
-        migration |= {"apiVersion": "storagemigration.k8s.io/v1beta1", "kind": "StorageVersionMigration"}
         try:
             return await self._continue(migration, resource)
         except NotFound as error:
@@ -106,15 +103,11 @@ class StorageMigrationController(Component):
         return None
 
     async def _write_status(self, migration: Object) -> Object:
-        return await self.client.update(MIGRATIONS, migration, subresource="status")
+        return await self.client.update_status(migration)
 
     def _new_client(self) -> Client:
-        # A new one for each reconcile: its discovery is current. Not imported unless there is a migration.
-        from kubewright.apiserver.in_process import InProcessTransport
-        from kubewright.client.client import Client
-
-        transport = InProcessTransport(self.server, self.user)
-        return Client.from_transport(transport, user_agent=self.client.user_agent)
+        # A new one for each reconcile: its discovery is current.
+        return in_process_client(self.server, controller_user(NAME), user_agent=self.client.rest.user_agent)
 
     # The definition of a custom resource
 
@@ -143,7 +136,7 @@ class StorageMigrationController(Component):
 
     async def _definition(self, resource: GroupResource) -> Object | None:
         try:
-            return await self.client.get(DEFINITIONS, str(resource))
+            return (await self.client.get(DEFINITIONS, str(resource))).raw
         except NotFound:
             return None
 
@@ -153,7 +146,7 @@ class StorageMigrationController(Component):
         assert condition is not None
         condition["observedGeneration"] = definition["metadata"]["generation"]
         # The resource version of the definition: a change of its spec in the meantime is a conflict.
-        await self.client.update(DEFINITIONS, definition, subresource="status")
+        await self.client.update_status(definition)
 
 
 def _resource_of(migration: Object) -> GroupResource:

@@ -17,7 +17,8 @@ import msgspec
 from kubewright.api.errors import NotFound
 from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.resources.objects import Object
-from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
+from kubewright.client.patches import merge_patch
+from kubewright.controlplane.in_process_clients import controller_client
 
 from . import Component, new_controller
 from .source import InformerSource
@@ -63,8 +64,7 @@ class StorageProtectionController(Component):
         self.server = server
         self._informers = informers
         self._clients = {
-            each: LoopbackClient(server, controller_user(each.controller))
-            for each in (_CLAIMS, _VOLUMES, _CLASSES)
+            each: controller_client(server, each.controller) for each in (_CLAIMS, _VOLUMES, _CLASSES)
         }
         self._deleted_claims: dict[StorageRequest, None] = {}
         """Claims that are being deleted."""
@@ -100,7 +100,7 @@ class StorageProtectionController(Component):
         protection, namespace, name = request
         client = self._clients[protection]
         try:
-            current = await client.get(protection.resource, name, namespace=namespace)
+            current = (await client.get(protection.resource, name, namespace=namespace)).raw
             metadata = current["metadata"]
             finalizers = metadata.get("finalizers") or []
             if "deletionTimestamp" not in metadata or protection.finalizer not in finalizers:
@@ -110,7 +110,7 @@ class StorageProtectionController(Component):
             remaining = [each for each in finalizers if each != protection.finalizer]
             precondition = {"resourceVersion": metadata["resourceVersion"], "uid": metadata["uid"]}
             patch = {"metadata": {"finalizers": remaining or None, **precondition}}
-            await client.merge_patch(protection.resource, name, patch, namespace=namespace)
+            await client.patch(protection.resource, name, merge_patch(patch), namespace=namespace)
         except NotFound:
             return
 

@@ -21,8 +21,8 @@ from prometheus_client.registry import Collector
 
 from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupResource
-from kubewright.apiserver.authentication.user import SYSTEM
-from kubewright.controlplane.loopback_client import LoopbackClient
+from kubewright.client.patches import merge_patch
+from kubewright.controlplane.in_process_clients import server_client
 from kubewright.storage.contract import StorageError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class LegacyTokens(Collector):
 
     def __init__(self, server: APIServer) -> None:
         self._server = server
-        self._client = LoopbackClient(server, SYSTEM, user_agent="kube-apiserver")
+        self._client = server_client(server)
         self._uses: Counter[str] = Counter()
 
     async def problem(self, claims: Claims, request: HTTPRequest | None, clock: Callable[[], float]) -> str:
@@ -116,8 +116,8 @@ class LegacyTokens(Collector):
             return
         change = {"metadata": {"uid": metadata["uid"], "labels": {LAST_USED: today}}}
         try:
-            await self._client.merge_patch(
-                _SECRETS, metadata["name"], change, namespace=metadata["namespace"]
+            await self._client.patch(
+                _SECRETS, metadata["name"], merge_patch(change), namespace=metadata["namespace"]
             )
         except (APIError, StorageError) as error:
             logger.error(

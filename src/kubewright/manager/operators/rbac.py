@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from kubewright.api.builtin import resources as builtin_resources
 from kubewright.api.declaring.declarations import Rbac, has_status, is_resource, resource_info
-from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
+from kubewright.api.gvk import GroupResource, GroupVersionKind, GroupVersionResource
 from kubewright.api.meta import MetaObject
 from kubewright.api.scheme import Scheme
+from kubewright.client.discovery.api_resource import APIResource
 from kubewright.client.kind_types import MetadataKind
 
 if TYPE_CHECKING:
@@ -71,6 +72,11 @@ def object_rules(functions: ObjectFunctions, settings: Settings) -> Iterable[Rba
             yield from in_namespaces([for_owned(scheme, owned)], owned)
     for watched in functions.watched_kinds():
         base = watched.kind.kind if isinstance(watched.kind, MetadataKind) else watched.kind
+        if isinstance(base, APIResource):
+            base = base.gvr
+        if isinstance(base, GroupResource):
+            yield from in_namespaces([_read_rule(base.group, base.resource)])
+            continue
         if isinstance(base, GroupVersionResource):
             built_in = builtin_resources.resource_at(base)
             if built_in is None:

@@ -21,7 +21,7 @@ async def add_simulated_nodes(manager: ComponentManager) -> None:
         from .registration.node_spec import load_image_commands
 
         runtime = ProcessRuntime(
-            registration.sender,
+            registration.client,
             manager.cache,
             clock=registration.clock,
             nodes=registration.nodes,

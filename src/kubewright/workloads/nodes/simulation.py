@@ -114,11 +114,8 @@ class SimulatedNodes(BaseRunnable):
         self.client = manager.client
         self._owns_registration = registration is None
         if registration is None:
-            from kubewright.workloads.connection import ClientConnection
-
-            sender = ClientConnection(self.client).sender("system:node")
             settings = settings if settings is not None else load_settings(nodes)
-            registration = NodeRegistration(sender, load_nodes(nodes), settings=settings)
+            registration = NodeRegistration(self.client, load_nodes(nodes), settings=settings)
         self.registration = registration
         self.metrics: MetricsSource = metrics if metrics is not None else SimulatedMetrics()
         self.settings = registration.settings
@@ -134,7 +131,7 @@ class SimulatedNodes(BaseRunnable):
         self.runtime: ContainerRuntime = (
             runtime
             if runtime is not None
-            else SimulatedRuntime(self.clock, PrintedEnvironments(registration.sender, self.workers))
+            else SimulatedRuntime(self.clock, PrintedEnvironments(registration.client, self.workers))
         )
         self.events = KubeletEvents(self.client, self.clock, self.settings)
         self.events.is_deferred = self._is_busy
@@ -209,7 +206,7 @@ class SimulatedNodes(BaseRunnable):
     async def _serve(self, listening: socket.socket) -> None:
         from .kubelet_api.server import KubeletServer
 
-        self._server = KubeletServer(self, self.registration.sender)
+        self._server = KubeletServer(self, self.registration.client)
         await self._server.serve(listening)
 
     async def _stop_serving(self) -> None:

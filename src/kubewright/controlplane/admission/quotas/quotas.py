@@ -17,11 +17,10 @@ from kubewright.api.errors import APIError, Conflict, NotFound
 from kubewright.api.gvk import GroupResource
 from kubewright.api.values.quantity import Quantity
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
-from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.admission.rejection import reject
+from kubewright.controlplane.in_process_clients import server_client
 from kubewright.controlplane.informers import Informers
-from kubewright.controlplane.loopback_client import LoopbackClient
 
 from . import usage
 from .usage import Amounts
@@ -52,7 +51,7 @@ class ResourceQuotas(AdmissionPlugin):
     def __init__(self, server: APIServer, informers: Informers) -> None:
         self._server = server
         self._informers = informers
-        self._client = LoopbackClient(server, SYSTEM, user_agent="kube-apiserver")
+        self._client = server_client(server)
         self.locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.in_flight: Counter[str] = Counter()
         """Charged writes of this process that are neither stored nor failed, by namespace."""
@@ -147,7 +146,7 @@ class ResourceQuotas(AdmissionPlugin):
         status["used"] = {**status.get("used", {}), **{name: str(amount) for name, amount in total.items()}}
         body = {"apiVersion": "v1", "kind": "ResourceQuota", **quota}
         try:
-            await self._client.update(RESOURCE_QUOTAS, body, subresource="status")
+            await self._client.update_status(body)
         except NotFound:
             return
         metadata = quota["metadata"]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from kubewright.api.errors import APIError
 from kubewright.cache.stores.store import ObjectKey
-from kubewright.workloads.connection import RequestSender
+from kubewright.client.client import Client
 from kubewright.workloads.nodes.objects import Object
 from kubewright.workloads.nodes.pods.pod_worker import PodWorker
 from kubewright.workloads.nodes.registration.node_state import NodeState
@@ -23,8 +23,8 @@ from .simple_commands import simple_command
 class PrintedEnvironments:
     """Reads variables in the background before such a container is started."""
 
-    def __init__(self, sender: RequestSender, workers: Mapping[ObjectKey, PodWorker]) -> None:
-        self._sender = sender
+    def __init__(self, client: Client, workers: Mapping[ObjectKey, PodWorker]) -> None:
+        self._client = client
         self._workers = workers
         self._prepared: dict[tuple[str, str], str | ContainerStartError | None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -65,7 +65,7 @@ class PrintedEnvironments:
             return
         context = PodContext(pod, worker.address, worker.node.internal_ip, _allocatable(worker.node))
         try:
-            variables = await ContainerEnvironment(ClusterReader(self._sender)).variables(context, container)
+            variables = await ContainerEnvironment(ClusterReader(self._client)).variables(context, container)
         except ContainerStartError as error:
             self._prepared[key] = error
         except (APIError, OSError) as error:

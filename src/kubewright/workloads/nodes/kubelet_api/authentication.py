@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from kubewright.api.errors import APIError
+from kubewright.api.gvk import GroupVersionResource
 from kubewright.apiserver.authentication.x509 import PeerCertificate
 from kubewright.client.errors import ConnectionFailed
 from kubewright.workloads.nodes.objects import Object
@@ -18,11 +19,12 @@ from kubewright.workloads.nodes.objects import Object
 if TYPE_CHECKING:
     from cryptography import x509
 
-    from kubewright.workloads.connection import RequestSender
+    from kubewright.client.client import Client
 
 logger = logging.getLogger(__name__)
 
-CONFIG_MAP: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+CONFIG_MAPS: Final = GroupVersionResource("", "v1", "configmaps")
+CONFIG_MAP: Final = "extension-apiserver-authentication"
 CACHE_SECONDS: Final = 300.0
 _VERBS: Final = {"GET": "get", "POST": "create", "PUT": "update", "DELETE": "delete", "PATCH": "patch"}
 
@@ -30,8 +32,8 @@ _VERBS: Final = {"GET": "get", "POST": "create", "PUT": "update", "DELETE": "del
 class KubeletAuthenticator:
     """Decides who may use the kubelet API."""
 
-    def __init__(self, sender: RequestSender) -> None:
-        self._sender = sender
+    def __init__(self, client: Client) -> None:
+        self._client = client
         self._authorities: list[x509.Certificate] = []
         self._allowed: dict[tuple[str, tuple[str, ...], str], float] = {}
 
@@ -40,7 +42,7 @@ class KubeletAuthenticator:
         from cryptography import x509
 
         try:
-            config_map: Object = await self._sender.send("GET", CONFIG_MAP)
+            config_map = await self._client.get(CONFIG_MAPS, CONFIG_MAP, namespace="kube-system")
         except (APIError, ConnectionFailed, OSError) as error:
             logger.warning("cannot read the client CA of the cluster", extra={"error": str(error)})
             return
@@ -58,14 +60,12 @@ class KubeletAuthenticator:
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token:
             return None
-        review: Object = await self._sender.send(
-            "POST",
-            "/apis/authentication.k8s.io/v1/tokenreviews",
+        review: Object = await self._client.create(
             {
                 "apiVersion": "authentication.k8s.io/v1",
                 "kind": "TokenReview",
                 "spec": {"token": token.strip()},
-            },
+            }
         )
         status = review.get("status") or {}
         user = status.get("user") or {}
@@ -79,9 +79,7 @@ class KubeletAuthenticator:
         now = time.monotonic()
         if self._allowed.get((user, groups, verb), 0.0) > now:
             return True
-        review: Object = await self._sender.send(
-            "POST",
-            "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+        review: Object = await self._client.create(
             {
                 "apiVersion": "authorization.k8s.io/v1",
                 "kind": "SubjectAccessReview",

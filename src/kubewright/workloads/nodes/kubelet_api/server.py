@@ -44,7 +44,7 @@ from .authentication import KubeletAuthenticator
 from .pod_proxy import send_to_pod
 
 if TYPE_CHECKING:
-    from kubewright.workloads.connection import RequestSender
+    from kubewright.client.client import Client
     from kubewright.workloads.nodes.pods.pod_worker import PodWorker
     from kubewright.workloads.nodes.simulation import SimulatedNodes
 
@@ -64,9 +64,9 @@ class KubeletError(Exception):
 class KubeletServer:
     """Serves the kubelet API on a socket."""
 
-    def __init__(self, nodes: SimulatedNodes, sender: RequestSender) -> None:
+    def __init__(self, nodes: SimulatedNodes, client: Client) -> None:
         self._nodes = nodes
-        self._authenticator = KubeletAuthenticator(sender)
+        self._authenticator = KubeletAuthenticator(client)
         self._server: web.Server | None = None
         self._sockets: asyncio.Server | None = None
 

@@ -6,6 +6,8 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from kubewright.api.errors import Conflict, NotFound
+from kubewright.api.gvk import GroupVersionResource
+from kubewright.client.patches import merge_patch
 from kubewright.node.csi.client import CSIClient
 from kubewright.node.csi.messages import NodeGetInfoResponse
 from kubewright.node.csi.services import NODE_GET_INFO
@@ -13,13 +15,13 @@ from kubewright.node.errors import InvalidArgument
 from kubewright.node.messages import Empty
 from kubewright.node.plugin_registration import PluginInfo
 from kubewright.workloads.nodes.objects import Object
-from kubewright.workloads.nodes.registration.node_registration import MERGE_PATCH, NODES
+from kubewright.workloads.nodes.registration.node_registration import NODES
 from kubewright.workloads.nodes.registration.node_state import NodeState
 
 if TYPE_CHECKING:
-    from kubewright.workloads.connection import RequestSender
+    from kubewright.client.client import Client
 
-CSI_NODES: Final = "/apis/storage.k8s.io/v1/csinodes"
+CSI_NODES: Final = GroupVersionResource("storage.k8s.io", "v1", "csinodes")
 NODE_ID: Final = "csi.volume.kubernetes.io/nodeid"
 MANAGED_ATTACH: Final = "volumes.kubernetes.io/controller-managed-attach-detach"
 _ATTEMPTS: Final = 5
@@ -28,9 +30,9 @@ _ATTEMPTS: Final = 5
 class CSIDrivers:
     """Connections to the drivers, by name."""
 
-    def __init__(self, node: NodeState, sender: RequestSender) -> None:
+    def __init__(self, node: NodeState, client: Client) -> None:
         self._node = node
-        self._sender = sender
+        self._client = client
         self._clients: dict[str, CSIClient] = {}
         self._node_ids: dict[str, str] = {}
 
@@ -81,14 +83,13 @@ class CSIDrivers:
         change: Object = {"metadata": {"annotations": annotations}}
         if info.accessible_topology is not None:
             change["metadata"]["labels"] = dict(info.accessible_topology.segments)
-        await self._sender.send("PATCH", f"{NODES}/{self._node.name}", change, content_type=MERGE_PATCH)
+        await self._client.patch(NODES, self._node.name, merge_patch(change))
 
     async def _write(self, name: str, entry: Object | None) -> None:
         """Replace the entry of a driver in the CSINode, which is created if it does not exist."""
-        path = f"{CSI_NODES}/{self._node.name}"
         for attempt in range(_ATTEMPTS):
             try:
-                node = await self._sender.send("GET", path)
+                node = (await self._client.get(CSI_NODES, self._node.name)).raw
             except NotFound:
                 if entry is None:
                     return
@@ -98,7 +99,7 @@ class CSIDrivers:
             kept = [each for each in drivers if each["name"] != name]
             node["spec"] = {"drivers": kept + ([entry] if entry is not None else [])}
             try:
-                await self._sender.send("PUT", path, node)
+                await self._client.update(node)
                 return
             except Conflict:
                 if attempt == _ATTEMPTS - 1:
@@ -112,7 +113,7 @@ class CSIDrivers:
             "metadata": {"name": self._node.name, "ownerReferences": [owner]},
             "spec": {"drivers": [entry]},
         }
-        await self._sender.send("POST", CSI_NODES, node)
+        await self._client.create(node)
 
 
 def _entry(name: str, info: NodeGetInfoResponse) -> Object:

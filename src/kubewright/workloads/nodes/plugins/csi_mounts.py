@@ -18,14 +18,15 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 import msgspec
 
 from kubewright.api.core.v1 import PersistentVolume
 from kubewright.api.encoding import codec
 from kubewright.api.errors import APIError, NotFound
+from kubewright.api.gvk import GroupVersion
 from kubewright.api.values.quantity import Quantity
+from kubewright.client.patches import strategic_merge_patch
 from kubewright.node.csi.client import CSIClient
 from kubewright.node.csi.messages import (
     CapacityRange,
@@ -47,17 +48,21 @@ from kubewright.node.csi.services import (
 from kubewright.node.csi.volumes import attachment_name, capability_of, unique_name, volume_capability
 from kubewright.node.errors import RPCError
 from kubewright.workloads.nodes.objects import Object
-from kubewright.workloads.nodes.processes.cluster_reader import ClusterReader, MissingReference
-from kubewright.workloads.nodes.registration.node_registration import STRATEGIC_MERGE_PATCH
+from kubewright.workloads.nodes.processes.cluster_reader import (
+    CLAIMS,
+    VOLUMES,
+    ClusterReader,
+    MissingReference,
+)
 
 from .csi_drivers import CSIDrivers
 
 if TYPE_CHECKING:
-    from kubewright.workloads.connection import RequestSender
+    from kubewright.client.client import Client
 
 logger = logging.getLogger(__name__)
 
-STORAGE: Final = "/apis/storage.k8s.io/v1"
+STORAGE: Final = GroupVersion("storage.k8s.io", "v1")
 DATA_FILE: Final = "vol_data.json"
 _POD_VOLUMES: Final = "volumes/kubernetes.io~csi"
 _POD_INFO: Final = "csi.storage.k8s.io/"
@@ -114,15 +119,15 @@ class CSIMounts:
         self,
         node: str,
         directory: Path,
-        sender: RequestSender,
+        client: Client,
         drivers: CSIDrivers,
         *,
         on_change: Callable[[], None],
     ) -> None:
         self._node = node
         self._directory = directory
-        self._sender = sender
-        self._reader = ClusterReader(sender)
+        self._client = client
+        self._reader = ClusterReader(client)
         self._drivers = drivers
         self._on_change = on_change
         self._mounted: dict[tuple[str, str], MountedVolume] = {}
@@ -196,7 +201,7 @@ class CSIMounts:
                 raise MountError(f'MountVolume.SetUp failed for volume "{name}" : {error}') from None
 
     async def _mount(self, pod: Object, source: _Source) -> None:
-        driver = self._client(source.driver, "mounter.SetUpAt failed to get CSI client")
+        driver = self._driver(source.driver, "mounter.SetUpAt failed to get CSI client")
         settings = await self._settings(source.driver)
         uid = pod["metadata"]["uid"]
         attachable = not source.ephemeral and settings.get("attachRequired", True)
@@ -266,7 +271,7 @@ class CSIMounts:
     async def _publish_context(self, source: _Source) -> dict[str, str]:
         name = attachment_name(source.handle, source.driver, self._node)
         try:
-            attachment = await self._sender.send("GET", f"{STORAGE}/volumeattachments/{name}")
+            attachment = await self._client.get(STORAGE.resource("volumeattachments"), name)
         except NotFound:
             raise VolumeNotAttached(name) from None
         status = attachment.get("status") or {}
@@ -277,13 +282,13 @@ class CSIMounts:
     async def _settings(self, driver: str) -> Object:
         """Return the spec of the CSIDriver object; empty without one."""
         try:
-            found = await self._sender.send("GET", f"{STORAGE}/csidrivers/{driver}")
+            found = await self._client.get(STORAGE.resource("csidrivers"), driver)
         except NotFound:
             return {}
         spec: Object = found.get("spec") or {}
         return spec
 
-    def _client(self, driver: str, what: str) -> CSIClient:
+    def _driver(self, driver: str, what: str) -> CSIClient:
         client = self._drivers.get(driver)
         if client is None:
             raise MissingReference(
@@ -337,7 +342,7 @@ class CSIMounts:
         csi = volume["spec"].get("csi")
         if csi is None:
             return None
-        driver = self._client(csi["driver"], "mounter.SetUpAt failed to get CSI client")
+        driver = self._driver(csi["driver"], "mounter.SetUpAt failed to get CSI client")
         secrets = {}
         for field in ("nodeStageSecretRef", "nodePublishSecretRef"):
             if reference := csi.get(field):
@@ -356,15 +361,14 @@ class CSIMounts:
 
     async def _claim_and_volume(self, namespace: str, claim: str) -> tuple[Object, Object]:
         """Return a claim and its volume, which is empty if the claim is not bound."""
-        path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{quote(claim, safe='')}"
         try:
-            found = await self._sender.send("GET", path)
+            found = (await self._client.get(CLAIMS, claim, namespace=namespace)).raw
         except NotFound:
             raise MissingReference(f'persistentvolumeclaim "{claim}" not found') from None
         name = (found.get("spec") or {}).get("volumeName")
         if not name or (found.get("status") or {}).get("phase") != "Bound":
             return found, {}
-        return found, await self._sender.send("GET", f"/api/v1/persistentvolumes/{name}")
+        return found, (await self._client.get(VOLUMES, name)).raw
 
     async def _secret(self, namespace: str, name: str) -> dict[str, str]:
         data = await self._reader.data("secret", namespace, name)
@@ -391,7 +395,7 @@ class CSIMounts:
         self._on_change()
 
     async def _unmount(self, volume: MountedVolume) -> None:
-        driver = self._client(volume.driver_name, "unmounter.TearDownAt failed to get CSI client")
+        driver = self._driver(volume.driver_name, "unmounter.TearDownAt failed to get CSI client")
         request = NodeUnpublishVolumeRequest(volume_id=volume.volume_handle, target_path=volume.target)
         await driver.call(NODE_UNPUBLISH_VOLUME, request)
         folder = Path(volume.target).parent
@@ -446,7 +450,7 @@ class CSIMounts:
             report(mounted.pod, "Normal", "FileSystemResizeSuccessful", text)
 
     async def _expand(self, mounted: MountedVolume, volume: Object, size: str) -> None:
-        driver = self._client(mounted.driver_name, "expander.NodeExpand failed to get CSI client")
+        driver = self._driver(mounted.driver_name, "expander.NodeExpand failed to get CSI client")
         if not driver.supports_on_node(NodeCall.EXPAND_VOLUME):
             return
         reference = volume["spec"]["csi"].get("nodeExpandSecretRef")
@@ -462,14 +466,19 @@ class CSIMounts:
 
     async def _finish_expansion(self, claim: Object, size: str) -> None:
         metadata = claim["metadata"]
-        path = f"/api/v1/namespaces/{metadata['namespace']}/persistentvolumeclaims/{metadata['name']}/status"
         change: dict[str, Any] = {
             "status": {
                 "capacity": {"storage": size},
                 "conditions": [{"type": "FileSystemResizePending", "$patch": "delete"}],
             }
         }
-        await self._sender.send("PATCH", path, change, content_type=STRATEGIC_MERGE_PATCH)
+        await self._client.patch(
+            CLAIMS,
+            metadata["name"],
+            strategic_merge_patch(change),
+            namespace=metadata["namespace"],
+            subresource="status",
+        )
 
 
 def _capability(volume: Object, driver: CSIClient) -> VolumeCapability:

@@ -20,8 +20,6 @@ from kubewright.node.plugin_registration import CSI_PLUGIN, DEVICE_PLUGIN, REGIS
 from kubewright.node.rpc import check_socket_path
 from kubewright.workloads.nodes.objects import Object
 from kubewright.workloads.nodes.registration.node_registration import (
-    NODES,
-    STRATEGIC_MERGE_PATCH,
     NodeRegistration,
 )
 from kubewright.workloads.nodes.registration.node_state import NodeState
@@ -55,9 +53,9 @@ class KubeletPlugins:
         self.devices = DeviceManager(
             directory, on_change=self._changed.set, active_pods=lambda: self.node.pods
         )
-        self.drivers = CSIDrivers(node, registration.sender)
+        self.drivers = CSIDrivers(node, registration.client)
         self.mounts = CSIMounts(
-            node.name, directory, registration.sender, self.drivers, on_change=self._changed.set
+            node.name, directory, registration.client, self.drivers, on_change=self._changed.set
         )
         self._watcher = PluginWatcher(
             directory / REGISTRY,
@@ -107,12 +105,7 @@ class KubeletPlugins:
             if status == written:
                 continue
             try:
-                updated: Object = await self._registration.sender.send(
-                    "PATCH",
-                    f"{NODES}/{self.node.name}/status",
-                    {"status": status},
-                    content_type=STRATEGIC_MERGE_PATCH,
-                )
+                updated = await self._registration.patch_status(self.node.name, status)
             except NotFound:
                 continue
             except (APIError, OSError) as error:

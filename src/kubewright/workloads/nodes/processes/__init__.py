@@ -1,7 +1,7 @@
 """Containers as local processes: `kubewright up --run-processes`.
 
     runtime = ProcessRuntime(
-        registration.sender, manager.cache, clock=registration.clock, nodes=registration.nodes
+        registration.client, manager.cache, clock=registration.clock, nodes=registration.nodes
     )
     manager.add(SimulatedNodes(manager, registration=registration, runtime=runtime))
 

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import base64
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
-from urllib.parse import quote
 
 from kubewright.api.errors import NotFound
+from kubewright.api.gvk import GroupVersion, GroupVersionResource
+from kubewright.api.unstructured import Unstructured
 from kubewright.workloads.nodes.objects import Object
 
 if TYPE_CHECKING:
-    from kubewright.workloads.connection import RequestSender
+    from kubewright.client.client import Client
 
 DataKind = Literal["configmap", "secret"]
-_PLURALS: Final[dict[DataKind, str]] = {"configmap": "configmaps", "secret": "secrets"}
+CORE: Final = GroupVersion("", "v1")
+CLAIMS: Final = CORE.resource("persistentvolumeclaims")
+VOLUMES: Final = CORE.resource("persistentvolumes")
+_SERVICES: Final = CORE.resource("services")
+_ACCOUNTS: Final = CORE.resource("serviceaccounts")
+_ENDPOINTS: Final = CORE.resource("endpoints")
+_RESOURCES: Final[dict[DataKind, GroupVersionResource]] = {
+    "configmap": CORE.resource("configmaps"),
+    "secret": CORE.resource("secrets"),
+}
 
 
 class MissingReference(LookupError):
@@ -30,13 +40,13 @@ class ServiceAccountToken(NamedTuple):
 class ClusterReader:
     """Reads objects with the identity of the kubelet; nothing is cached."""
 
-    def __init__(self, sender: RequestSender) -> None:
-        self._sender = sender
+    def __init__(self, client: Client) -> None:
+        self._client = client
 
     async def data(self, kind: DataKind, namespace: str, name: str) -> dict[str, bytes]:
         """Return the data of a ConfigMap or Secret; raise `MissingReference`."""
         try:
-            found = await self._get(f"/api/v1/namespaces/{namespace}/{_PLURALS[kind]}/{quote(name, safe='')}")
+            found = await self._client.get(_RESOURCES[kind], name, namespace=namespace)
         except NotFound:
             raise MissingReference(f'{kind} "{name}" not found') from None
         if kind == "secret":
@@ -46,14 +56,12 @@ class ClusterReader:
 
     async def services(self, namespace: str) -> list[Object]:
         """Return the services of a namespace."""
-        found = await self._get(f"/api/v1/namespaces/{namespace}/services")
-        items: list[Object] = found.get("items") or []
-        return items
+        return [each.raw for each in await self._client.list(_SERVICES, namespace=namespace)]
 
     async def api_server(self) -> tuple[str, str] | None:
         """Return host and port of the API server, from the endpoints of its service."""
         try:
-            found = await self._get("/api/v1/namespaces/default/endpoints/kubernetes")
+            found = await self._client.get(_ENDPOINTS, "kubernetes", namespace="default")
         except NotFound:
             return None
         for subset in found.get("subsets") or ():
@@ -64,15 +72,14 @@ class ClusterReader:
 
     async def volume_path(self, namespace: str, claim: str) -> str | None:
         """Return the local path of the volume of a claim, if it has one; raise `MissingReference`."""
-        path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{quote(claim, safe='')}"
         try:
-            found = await self._get(path)
+            found = await self._client.get(CLAIMS, claim, namespace=namespace)
         except NotFound:
             raise MissingReference(f'persistentvolumeclaim "{claim}" not found') from None
         name = (found.get("spec") or {}).get("volumeName")
         if not name:
             raise MissingReference(f'persistentvolumeclaim "{claim}" is not bound')
-        volume = await self._get(f"/api/v1/persistentvolumes/{quote(name, safe='')}")
+        volume = await self._client.get(VOLUMES, name)
         spec = volume.get("spec") or {}
         source = spec.get("hostPath") or spec.get("local") or {}
         return source.get("path")
@@ -82,27 +89,25 @@ class ClusterReader:
     ) -> ServiceAccountToken:
         """Return a token of a service account that is bound to a pod."""
         metadata = pod["metadata"]
-        request: Object = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": {
-                "audiences": [audience] if audience else [],
-                "expirationSeconds": seconds,
-                "boundObjectRef": {
-                    "apiVersion": "v1",
-                    "kind": "Pod",
-                    "name": metadata["name"],
-                    "uid": metadata["uid"],
+        request = Unstructured(
+            {
+                "apiVersion": "authentication.k8s.io/v1",
+                "kind": "TokenRequest",
+                "spec": {
+                    "audiences": [audience] if audience else [],
+                    "expirationSeconds": seconds,
+                    "boundObjectRef": {
+                        "apiVersion": "v1",
+                        "kind": "Pod",
+                        "name": metadata["name"],
+                        "uid": metadata["uid"],
+                    },
                 },
-            },
-        }
-        path = f"/api/v1/namespaces/{metadata['namespace']}/serviceaccounts/{quote(account, safe='')}/token"
+            }
+        )
+        tokens = self._client.subresource("token", _ACCOUNTS, account, namespace=metadata["namespace"])
         try:
-            found = await self._sender.send("POST", path, request)
+            found = await tokens.create(request)
         except NotFound as error:
             raise MissingReference(f"failed to fetch token: {error}") from None
         return ServiceAccountToken(found["status"]["token"], float(found["spec"]["expirationSeconds"]))
-
-    async def _get(self, path: str) -> Object:
-        found: Object = await self._sender.send("GET", path)
-        return found

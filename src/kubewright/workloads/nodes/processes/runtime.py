@@ -59,7 +59,7 @@ from .volumes.volumes import PodContext, PodVolumes
 
 if TYPE_CHECKING:
     from kubewright.cache import Cache
-    from kubewright.workloads.connection import RequestSender
+    from kubewright.client.client import Client
     from kubewright.workloads.nodes.plugins.node_plugins import NodePlugins
     from kubewright.workloads.nodes.pods.pod_worker import PodWorker
     from kubewright.workloads.nodes.registration.node_state import NodeState
@@ -84,7 +84,7 @@ class ProcessRuntime:
 
     def __init__(
         self,
-        sender: RequestSender,
+        client: Client,
         cache: Cache,
         *,
         clock: LoopClock,
@@ -110,7 +110,7 @@ class ProcessRuntime:
         self._clock = clock
         self._nodes = nodes
         self._cache = cache
-        self._reader = ClusterReader(sender)
+        self._reader = ClusterReader(client)
         self._environment = ContainerEnvironment(self._reader)
         self._inherited = inherited_environment()
         self._volumes: dict[str, PodVolumes] = {}

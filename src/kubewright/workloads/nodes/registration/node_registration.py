@@ -1,9 +1,9 @@
 """Registration and heartbeats of the simulated nodes.
 
-    registration = NodeRegistration(connection.sender("system:node"), load_nodes(3))
+    registration = NodeRegistration(connection.client("system:node"), load_nodes(3))
     await registration.start()
 
-It needs no client, cache or manager, so that an idle cluster only costs its heartbeats. One task renews the
+It needs no cache and no manager, so that an idle cluster only costs its heartbeats. One task renews the
 Leases of all nodes, in groups that are spread over the interval, and updates the status of each node every
 five minutes.
 """
@@ -16,7 +16,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from kubewright.api.errors import APIError, Conflict, NotFound
+from kubewright.api.gvk import GroupVersionResource
 from kubewright.background import run_forever
+from kubewright.client.patches import merge_patch, strategic_merge_patch
 from kubewright.workloads.nodes.kubelet_api.listener import KubeletListener
 from kubewright.workloads.nodes.objects import LEASE_NAMESPACE, LoopClock, Object
 from kubewright.workloads.nodes.settings import SimulationSettings
@@ -33,14 +35,12 @@ from .node_spec import DEFAULT_CAPACITY, NodeSpec
 from .node_state import NodeState
 
 if TYPE_CHECKING:
-    from kubewright.workloads.connection import RequestSender
+    from kubewright.client.client import Client
 
 logger = logging.getLogger(__name__)
 
-NODES: Final = "/api/v1/nodes"
-LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{LEASE_NAMESPACE}/leases"
-MERGE_PATCH: Final = "application/merge-patch+json"
-STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+NODES: Final = GroupVersionResource("", "v1", "nodes")
+LEASES: Final = GroupVersionResource("coordination.k8s.io", "v1", "leases")
 NOT_READY_TAINT: Final = "node.kubernetes.io/not-ready"
 RETRY_SECONDS: Final = 1.0
 _CONCURRENT: Final = 16
@@ -55,7 +55,7 @@ class NodeRegistration:
 
     def __init__(
         self,
-        sender: RequestSender,
+        client: Client,
         specs: Iterable[NodeSpec] = (),
         *,
         settings: SimulationSettings | None = None,
@@ -67,7 +67,7 @@ class NodeRegistration:
         self.nodes: dict[str, NodeState] = {}
         """The simulated nodes by name."""
         self.clock = LoopClock()
-        self.sender = sender
+        self.client = client
         self.listener: KubeletListener | None = None
         """The port of the kubelet API; open while the registration runs."""
         self._port = kubelet_port
@@ -113,9 +113,9 @@ class NodeRegistration:
     async def _register(self, spec: NodeSpec, index: int) -> None:
         node = node_object(spec, index=index, kubelet_port=self._port, stamp=self.clock.stamp())
         try:
-            created = await self.sender.send("POST", NODES, node)
+            created = await self.client.create(dict(node))
         except Conflict:
-            created = await self._patch_status(spec.name, node["status"])
+            created = await self.patch_status(spec.name, node["status"])
         created = await self._remove_startup_taint(created)
         state = self.nodes[spec.name] = NodeState(spec.name, created)
         self._status_due[spec.name] = self.clock.time() + self.settings.status_interval
@@ -130,17 +130,15 @@ class NodeRegistration:
         kept = [taint for taint in taints if taint.get("key") != NOT_READY_TAINT]
         if len(kept) == len(taints):
             return node
-        path = f"{NODES}/{node['metadata']['name']}"
-        change = {"spec": {"taints": kept or None}}
-        updated: Object = await self.sender.send("PATCH", path, change, content_type=MERGE_PATCH)
-        return updated
+        return await self._patch(node["metadata"]["name"], {"spec": {"taints": kept or None}})
 
-    async def _patch_status(self, name: str, status: Object) -> Object:
-        path = f"{NODES}/{name}/status"
-        patched: Object = await self.sender.send(
-            "PATCH", path, {"status": status}, content_type=STRATEGIC_MERGE_PATCH
-        )
-        return patched
+    async def _patch(self, name: str, change: Object) -> Object:
+        return (await self.client.patch(NODES, name, merge_patch(change))).raw
+
+    async def patch_status(self, name: str, status: Object) -> Object:
+        """Change the status of a node by a strategic merge patch; return the node."""
+        patch = strategic_merge_patch({"status": status})
+        return (await self.client.patch(NODES, name, patch, subresource="status")).raw
 
     async def initialize(self, name: str, node: Object) -> None:
         """Set pod CIDR and status of a Node object that a user has created."""
@@ -149,7 +147,7 @@ class NodeRegistration:
         if not spec.get("podCIDR"):
             cidr = default_pod_cidr(index)
             change = {"spec": {"podCIDR": cidr, "podCIDRs": [cidr]}}
-            await self.sender.send("PATCH", f"{NODES}/{name}", change, content_type=MERGE_PATCH)
+            await self._patch(name, change)
         capacity = {**DEFAULT_CAPACITY, **(status.get("capacity") or {})}
         found = node_status(
             name,
@@ -161,7 +159,7 @@ class NodeRegistration:
         )
         given = {one.get("type") for one in status.get("addresses") or ()}
         found["addresses"] = [one for one in found["addresses"] if one["type"] not in given]
-        patched = await self._patch_status(name, found)
+        patched = await self.patch_status(name, found)
         state = self.nodes.get(name)
         if state is not None:
             state.update(patched)
@@ -196,22 +194,26 @@ class NodeRegistration:
         if node.name in self._leases:
             change: Object = {"spec": {"renewTime": lease["spec"]["renewTime"]}}
             try:
-                await self.sender.send("PATCH", f"{LEASES}/{node.name}", change, content_type=MERGE_PATCH)
+                await self._patch_lease(node.name, change)
                 return
             except NotFound:
                 self._leases.discard(node.name)
         try:
-            await self.sender.send("POST", LEASES, lease)
+            await self.client.create(dict(lease))
         except Conflict:
             owners = lease["metadata"]["ownerReferences"]
-            change = {"metadata": {"ownerReferences": owners}, "spec": lease["spec"]}
-            await self.sender.send("PATCH", f"{LEASES}/{node.name}", change, content_type=MERGE_PATCH)
+            await self._patch_lease(
+                node.name, {"metadata": {"ownerReferences": owners}, "spec": lease["spec"]}
+            )
         self._leases.add(node.name)
+
+    async def _patch_lease(self, name: str, change: Object) -> None:
+        await self.client.patch(LEASES, name, merge_patch(change), namespace=LEASE_NAMESPACE)
 
     async def write_status(self, node: NodeState) -> None:
         """Write the conditions of a node."""
         self._status_due[node.name] = self.clock.time() + self.settings.status_interval
-        await self._patch_status(
+        await self.patch_status(
             node.name, {"conditions": node_conditions(self.clock.stamp(), node.conditions, node.pressure)}
         )
 
