@@ -137,8 +137,7 @@ def test_each_handler_has_its_own_period() -> None:
         informer.add_handler(heard["never"].append, resync=0)
         for each in heard.values():
             each.clear()
-        for _, resync in informer._resyncs:  # an informer without reflectors is never running
-            resync.start()
+        informer.start()
         await asyncio.sleep(100)
         assert (len(heard["default"]), len(heard["never"])) == (1, 0)
         assert 10 <= len(heard["often"]) <= 13

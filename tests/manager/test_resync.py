@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from kubewright.api import CustomResource, ObjectMeta, Spec, Status, resource
+from kubewright.api import CustomResource, ObjectMeta, Spec, Status, codec, resource
 from kubewright.api.core.v1 import ConfigMap, ServiceAccount
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.owners import owner_reference
-from kubewright.cache import Informer, MemoryEntry, ObjectChange, ObjectKey
-from kubewright.client import Client
+from kubewright.cache import Informer, ObjectChange, ObjectKey
+from kubewright.client import Client, RawEvent
 from kubewright.controller import (
     Cause,
     ControllerBuilder,
@@ -206,7 +206,9 @@ async def test_changes_of_versions_that_are_not_numbers_are_not_resyncs() -> Non
     for generation in (1, 2):
         raw = b'{"metadata":{"name":"a","uid":"u","resourceVersion":"x%d","generation":%d}}'
         raw %= (generation, generation)
-        informer._put(ObjectKey("", "a"), MemoryEntry(raw, 0, "u"), f"x{generation}")
+        informer.receive_version(
+            ObjectKey("", "a"), RawEvent("MODIFIED", raw, codec.decoder(codec.ObjectHeader).decode(raw))
+        )
         item = await queue.get()
         calls.append(tuple(cause.trigger for cause in item.causes))
         queue.done(item.key)

@@ -16,7 +16,7 @@ from kubewright.client.backoff import Backoff
 from .own_writes import SeenNames
 
 if TYPE_CHECKING:
-    from .informer import Informer
+    from .informer_state import InformerState
 
 
 class NamespaceFeed:
@@ -24,7 +24,7 @@ class NamespaceFeed:
 
     def __init__(
         self,
-        informer: Informer,
+        informer: InformerState,
         namespace: str,
         source: ListerWatcher,
         *,

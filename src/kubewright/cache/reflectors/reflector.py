@@ -363,12 +363,13 @@ class Reflector:
 
     def receive(self, batch: Sequence[ObjectEvent]) -> None:
         """Receive changes from a watch."""
+        handler = self.handler
         for event in batch:
             if event.type != "BOOKMARK":
-                self.handler.event(event)
-            self.resource_version = latest_version(self.resource_version, event.resource_version)
+                handler.event(event)
         if batch:
-            self.handler.progress(self.resource_version)
+            self.resource_version = latest_version(self.resource_version, batch[-1].resource_version)
+            handler.progress(self.resource_version)
 
 
 class _InitialEvents:

@@ -36,6 +36,10 @@ class ObjectKey(NamedTuple):
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
+    def log_fields(self, kind: str) -> dict[str, str]:
+        """Return the fields of log lines about an object."""
+        return {"kind": kind, "namespace": self.namespace, "object": self.name}
+
 
 class CacheEntry(msgspec.Struct, gc=False, frozen=True, eq=False):
     """One version of one object.
