@@ -1,4 +1,4 @@
-"""Every verb accepts a `GroupVersionResource`, as the dynamic client of client-go does."""
+"""Every verb accepts a `GroupVersionResource`, as the dynamic client of client-go does, and similar forms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.waiting import eventually
 
 from kubewright.api import CustomResource, Spec, Status, resource
-from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
+from kubewright.api.gvk import GroupResource, GroupVersionKind, GroupVersionResource
 from kubewright.api.unstructured import Unstructured
 from kubewright.cache import Cache, CachedClient, CachingNotAllowed, KindOptions
 from kubewright.client import Client, NoKindMatch, SyncClient, metadata_of, patches
@@ -58,28 +58,31 @@ def box(name: str, namespace: str) -> Unstructured:
     return Unstructured({**manifest, "spec": {"size": 1}})
 
 
-async def test_all_verbs_of_the_client(client: Client, namespace: str, boxes: None) -> None:
+@pytest.mark.parametrize("form", ["GroupVersionResource", "GroupResource", "APIResource"])
+async def test_all_verbs_of_the_client(client: Client, namespace: str, boxes: None, form: str) -> None:
+    resource = await client.mapper.resource_for(BOXES)
+    kind: Any = {"GroupResource": BOXES.group_resource, "APIResource": resource}.get(form, BOXES)
     made = await client.create(box("a", namespace))
     await client.create(box("b", namespace))
-    found = await client.get(BOXES, "a", namespace=namespace)
+    found = await client.get(kind, "a", namespace=namespace)
     assert isinstance(found, Unstructured)
     assert (found.kind, found.raw["spec"]) == ("Box", {"size": 1})
-    assert (await client.get_or_none(BOXES, "c", namespace=namespace)) is None
-    assert {each.name for each in await client.list(BOXES, namespace=namespace)} == {"a", "b"}
-    partial = await client.get(metadata_of(BOXES), "a", namespace=namespace)
+    assert (await client.get_or_none(kind, "c", namespace=namespace)) is None
+    assert {each.name for each in await client.list(kind, namespace=namespace)} == {"a", "b"}
+    partial = await client.get(metadata_of(kind), "a", namespace=namespace)
     assert (partial.kind, partial.metadata.labels) == ("Box", {"app": "box"})
-    patched = await client.patch(BOXES, "a", patches.merge_patch({"spec": {"size": 3}}), namespace=namespace)
+    patched = await client.patch(kind, "a", patches.merge_patch({"spec": {"size": 3}}), namespace=namespace)
     assert patched.raw["spec"] == {"size": 3}
-    async with client.watch(BOXES, namespace=namespace, name="a") as events:
+    async with client.watch(kind, namespace=namespace, name="a") as events:
         async for event in events:
             assert (event.type, event.object.raw["spec"]) == ("ADDED", {"size": 3})
             break
-    waited = await client.wait(BOXES, "a", namespace=namespace, until=exists, timeout=60)
+    waited = await client.wait(kind, "a", namespace=namespace, until=exists, timeout=60)
     assert waited.metadata.uid == made.metadata.uid
-    assert len((await client.table(BOXES, namespace=namespace))["rows"]) == 2
-    await client.delete(BOXES, "a", namespace=namespace)
-    await client.delete_all(BOXES, namespace=namespace, labels="app=box")
-    assert not await client.list(BOXES, namespace=namespace)
+    assert len((await client.table(kind, namespace=namespace))["rows"]) == 2
+    await client.delete(kind, "a", namespace=namespace)
+    await client.delete_all(kind, namespace=namespace, labels="app=box")
+    assert not await client.list(kind, namespace=namespace)
 
 
 async def test_built_in_resources_and_subresources_need_no_discovery(client: Client, namespace: str) -> None:
@@ -109,6 +112,16 @@ async def test_a_resource_that_is_not_served(client: Client) -> None:
         await client.get(GroupVersionResource("example.com", "v1", "things"), "a")
     with pytest.raises(NoKindMatch, match=r"Resource=deployments; it serves deployments in apps/v1"):
         await client.list(GroupVersionResource("apps", "v9", "deployments"))
+    with pytest.raises(NoKindMatch, match=r"does not serve things\.example\.com$"):
+        await client.get(GroupResource("example.com", "things"), "a")
+
+
+async def test_a_group_resource_is_of_its_group(client: Client, namespace: str) -> None:
+    found = client.mapper.find_cached(GroupResource("", "events"))
+    assert found is not None
+    assert found.gvk == GroupVersionKind("", "v1", "Event")
+    async with Cache(client) as cache:
+        assert await cache.list(GroupResource("apps", "deployments"), namespace=namespace) == []
 
 
 async def test_a_kind_and_a_resource_of_the_same_name_are_not_confused(client: Client) -> None:

@@ -23,13 +23,13 @@
 - `credentials`: certificates and keys of a control plane
 - `encryption`: encryption of stored objects: the providers and the configuration file of kube-apiserver
 - `identity`: authentication, service account tokens and identity reviews
+- `in_process_clients`: clients of the API server in this process: `Client` over an in-process transport
 - `informers`: shared in-process informers: the state of stored resources for admission, authorization and
   controllers
 - `jwt_authentication`: users of other token issuers: `AuthenticationConfiguration` with JSON web tokens
   (OpenID Connect)
 - `kinds`: the built-in kinds of Kubernetes: defaults, validation, printed columns, subresources
 - `kubelets`: connections of the API server to kubelets and pods, and the usage that kubelets report
-- `loopback_client`: client of the control plane's own API server, without a network
 - `options`: the options of a control plane, one class for each concern
 - `plane`: `ControlPlane`: storage, API server, authentication, authorization, admission and controllers
   together
