@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from kubewright.api import CustomResource, ObjectMeta, Spec, Status, codec, resource
+from kubewright.api import CustomResource, ObjectMeta, Spec, Status, resource
 from kubewright.api.core.v1 import ConfigMap, ServiceAccount
+from kubewright.api.encoding import codec
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.owners import owner_reference
 from kubewright.cache import Informer, ObjectChange, ObjectKey

@@ -176,7 +176,8 @@ class Informer(InformerState):
     def is_fresh(self) -> bool:
         """Whether it is current and has all writes that its sources know of."""
         for each in self._feeds:
-            if not (each.reflector.current.is_set() and each.reflector.source.has_delivered_writes):
+            reflector = each.reflector
+            if not (reflector.current.is_set() and reflector.source.has_delivered_writes):
                 return False
         return True
 

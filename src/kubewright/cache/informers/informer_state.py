@@ -105,9 +105,12 @@ class InformerState:
 
         Raises the error of an object that cannot be decoded, if there was no version that could.
         """
-        for error in self.unknown(namespace):
-            raise error.copy()
-        entries = sorted(self.store.entries(namespace or None), key=_by_key)
+        if self.undecodable:
+            for error in self.unknown(namespace):
+                raise error.copy()
+        entries = list(self.store.entries(namespace or None))
+        if len(entries) > 1:
+            entries.sort(key=_by_key)
         return [entry.object for _, entry in entries]
 
     def unknown(self, namespace: str = "") -> Sequence[ObjectError]:
@@ -333,10 +336,13 @@ class InformerState:
 
     def report_progress(self) -> None:
         """Continue readers that wait for revisions or writes."""
-        self.own_writes.discard_delivered()
+        writes = self.own_writes
+        if writes.floors or writes.expected:
+            writes.discard_delivered()
         if self._upgrading and self.is_current:
             self._upgrading = False
-        self._notify_waiters()
+        if self._progress is not None:
+            self._notify_waiters()
 
     def forget_revisions(self, namespace: str) -> None:
         """Reset all revisions: the server has started a new history, nothing can be compared with it."""

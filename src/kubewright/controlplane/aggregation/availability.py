@@ -17,7 +17,7 @@ from kubewright.apiserver.authentication.user import MASTERS, User
 from kubewright.apiserver.resources.objects import Object, current_timestamp
 from kubewright.controller.request import Result
 from kubewright.controlplane.controllers import new_controller
-from kubewright.controlplane.controllers.source import InformerSource
+from kubewright.controlplane.controllers.source import resource_source
 from kubewright.controlplane.in_process_clients import server_client
 from kubewright.controlplane.webhooks.client import ServiceNotResolved
 
@@ -60,11 +60,11 @@ class Availability:
         self._services: dict[str, Service] = {}
         self._failures: dict[str, int] = {}
         controller = new_controller("apiservice-availability", self._reconcile, workers=4)
-        controller.watch(InformerSource(informers, API_SERVICES, self._api_service_changed))
+        controller.watch(resource_source(informers, API_SERVICES, self._api_service_changed))
         for resource in (GroupResource("", "services"), GroupResource("", "endpoints")):
-            controller.watch(InformerSource(informers, resource, self._service_changed, needs="metadata"))
+            controller.watch(resource_source(informers, resource, self._service_changed, needs="metadata"))
         slices = GroupResource("discovery.k8s.io", "endpointslices")
-        controller.watch(InformerSource(informers, slices, self._slice_changed, needs="events"))
+        controller.watch(resource_source(informers, slices, self._slice_changed, needs="events"))
         self.controllers = (controller,)
 
     def _api_service_changed(self, change: ObjectChange) -> Iterable[str]:

@@ -15,7 +15,7 @@ from kubewright.apiserver.delegation import SIMULATED_ANNOTATION
 from kubewright.apiserver.resources.objects import Object, current_timestamp
 from kubewright.controlplane.bootstrap.objects import write_missing
 from kubewright.controlplane.controllers import new_controller
-from kubewright.controlplane.controllers.source import InformerSource
+from kubewright.controlplane.controllers.source import resource_source
 from kubewright.controlplane.in_process_clients import server_client
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class LocalServices:
         self._resources: dict[str, dict[str, Resource]] = {}
         """Local resources by group and plural name."""
         self._controller = new_controller("local-apiservices", self._reconcile)
-        self._controller.watch(InformerSource(informers, API_SERVICES, self._api_service_changed))
+        self._controller.watch(resource_source(informers, API_SERVICES, self._api_service_changed))
         self.controllers = (self._controller,)
         informers.add_resource_callback(self._resources_changed)
 

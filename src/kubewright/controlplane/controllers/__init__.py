@@ -1,7 +1,7 @@
 """The controllers that a control plane needs, in process.
 
 Each is an ordinary `kubewright.controller.Controller` whose requests come from the control plane's informers
-(`source.InformerSource`) and whose writes go through a `Client` over an in-process transport.
+(`source`) and whose writes go through a `Client` over an in-process transport.
 `ControllerManager` starts and stops them together; `wait_until_idle()` is for tests.
 
 - `garbage_collector`, `owner_graph`: deletion of objects whose owners are deleted

@@ -37,7 +37,7 @@ from kubewright.controlplane.in_process_clients import controller_client
 
 from . import Component, new_controller
 from .owner_graph import FOREGROUND, ORPHAN, Node, OwnerGraph, Step
-from .source import AllResourcesSource
+from .source import all_resources_source
 
 if TYPE_CHECKING:
     from kubewright.apiserver.resources.resource import Resource
@@ -78,9 +78,9 @@ class GarbageCollector(Component):
         self.client = controller_client(server, "generic-garbage-collector")
         self._deletions = new_controller("garbage-collector", self._reconcile, workers=4)
         self._orphanings = new_controller("garbage-collector-orphans", self._orphan_dependents, workers=4)
-        self._deletions.watch(AllResourcesSource(informers, self._object_changed))
+        self._deletions.watch(all_resources_source(informers, self._object_changed))
         if aggregated is not None:
-            self._deletions.watch(AllResourcesSource(aggregated, self._object_changed))
+            self._deletions.watch(all_resources_source(aggregated, self._object_changed))
             aggregated.add_resource_callback(self._check_resources)
         self.controllers = (self._orphanings, self._deletions)
         self._unknown_kind: set[str] = set()

@@ -23,7 +23,7 @@ from kubewright.controller.request import Result
 from kubewright.controlplane.in_process_clients import controller_client
 
 from . import Component, new_controller
-from .source import AllResourcesSource, InformerSource
+from .source import all_resources_source, resource_source
 
 if TYPE_CHECKING:
     from kubewright.apiserver.resources.resource import Resource
@@ -120,10 +120,10 @@ class NamespaceController(Component):
         self.client = controller_client(server, "namespace-controller")
         self._terminating: set[str] = set()
         controller = new_controller("namespace-controller", self._reconcile, workers=4)
-        controller.watch(InformerSource(informers, NAMESPACES, self._namespace_changed, needs="metadata"))
-        controller.watch(AllResourcesSource(informers, self._content_changed))
+        controller.watch(resource_source(informers, NAMESPACES, self._namespace_changed, needs="metadata"))
+        controller.watch(all_resources_source(informers, self._content_changed))
         if aggregated is not None:
-            controller.watch(AllResourcesSource(aggregated, self._content_changed))
+            controller.watch(all_resources_source(aggregated, self._content_changed))
             aggregated.add_resource_callback(self._aggregated_resources_changed)
         self.controllers = (controller,)
 

@@ -19,7 +19,7 @@ from kubewright.controlplane.in_process_clients import controller_client
 from kubewright.schema.validation.cel_types import cel_type
 
 from . import Component, new_controller
-from .source import InformerSource
+from .source import resource_source
 
 if TYPE_CHECKING:
     from kubewright.apiserver.resources.resource import Version
@@ -42,7 +42,7 @@ class PolicyStatusController(Component):
         self.server = server
         self.client = controller_client(server, NAME)
         controller = new_controller(NAME, self._reconcile)
-        controller.watch(InformerSource(informers, POLICIES, self._policy_changed, needs="metadata"))
+        controller.watch(resource_source(informers, POLICIES, self._policy_changed, needs="metadata"))
         self.controllers = (controller,)
 
     def _policy_changed(self, change: ObjectChange) -> Iterable[str]:

@@ -21,7 +21,7 @@ from kubewright.controlplane.admission.quotas import usage
 from kubewright.controlplane.in_process_clients import controller_client
 
 from . import Component, new_controller
-from .source import AllResourcesSource, InformerSource
+from .source import all_resources_source, resource_source
 
 if TYPE_CHECKING:
     from kubewright.apiserver.resources.resource import Resource
@@ -52,8 +52,8 @@ class QuotaController(Component):
         self._foreign: dict[tuple[str, str], tuple[Object, float]] = {}
         """Usage that another server has written, and when it was first seen, by quota."""
         self._controller = new_controller("resourcequota-controller", self._reconcile)
-        self._controller.watch(InformerSource(informers, RESOURCE_QUOTAS, self._quota_changed))
-        self._controller.watch(AllResourcesSource(informers, self._content_changed))
+        self._controller.watch(resource_source(informers, RESOURCE_QUOTAS, self._quota_changed))
+        self._controller.watch(all_resources_source(informers, self._content_changed))
         self.controllers = (self._controller,)
 
     def _quota_changed(self, change: ObjectChange) -> Iterable[str]:

@@ -15,7 +15,7 @@ from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.in_process_clients import controller_client
 
 from . import Component, new_controller
-from .source import InformerSource
+from .source import resource_source
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
@@ -35,7 +35,7 @@ class RoleAggregationController(Component):
         self._informers = informers
         self._aggregated: dict[str, list[Selector]] = {}
         controller = new_controller(FIELD_MANAGER, self._reconcile)
-        controller.watch(InformerSource(informers, CLUSTER_ROLES, self._role_changed))
+        controller.watch(resource_source(informers, CLUSTER_ROLES, self._role_changed))
         self.controllers = (controller,)
 
     def _role_changed(self, change: ObjectChange) -> Iterable[str]:

@@ -19,7 +19,7 @@ from kubewright.cache.stores.store import ObjectKey
 from kubewright.controlplane.in_process_clients import controller_client
 
 from . import Component, new_controller
-from .source import InformerSource
+from .source import resource_source
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
@@ -50,8 +50,8 @@ class _PerNamespaceController(Component, ABC):
         self.name = name
         self._informers = informers
         controller = new_controller(user, self._reconcile)
-        controller.watch(InformerSource(informers, NAMESPACES, self._namespace_changed))
-        controller.watch(InformerSource(informers, resource, self._object_changed, needs="metadata"))
+        controller.watch(resource_source(informers, NAMESPACES, self._namespace_changed))
+        controller.watch(resource_source(informers, resource, self._object_changed, needs="metadata"))
         self.controllers = (controller,)
 
     def _namespace_changed(self, change: ObjectChange) -> Iterable[str]:
@@ -151,8 +151,10 @@ class TokenController(Component):
         self._accounts: dict[ObjectKey, ObjectKey] = {}
         """The account of each token secret."""
         controller = new_controller("token-controller", self._reconcile)
-        controller.watch(InformerSource(informers, SECRETS, self._secret_changed, needs="events"))
-        controller.watch(InformerSource(informers, SERVICE_ACCOUNTS, self._account_changed, needs="metadata"))
+        controller.watch(resource_source(informers, SECRETS, self._secret_changed, needs="events"))
+        controller.watch(
+            resource_source(informers, SERVICE_ACCOUNTS, self._account_changed, needs="metadata")
+        )
         self.controllers = (controller,)
 
     def _secret_changed(self, change: ObjectChange) -> Iterable[ObjectKey]:

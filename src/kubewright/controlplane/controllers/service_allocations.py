@@ -14,7 +14,7 @@ from kubewright.api.gvk import GroupResource
 from kubewright.controller.request import Result
 
 from . import Component, new_controller
-from .source import InformerSource
+from .source import resource_source
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
@@ -33,7 +33,7 @@ class ServiceAllocationRepair(Component):
     def __init__(self, server: APIServer, informers: Informers) -> None:
         self.server = server
         controller = new_controller("service-allocation-repair", self.repair)
-        controller.watch(InformerSource(informers, IP_ADDRESSES, self._address_changed, needs="metadata"))
+        controller.watch(resource_source(informers, IP_ADDRESSES, self._address_changed, needs="metadata"))
         self.controllers = (controller,)
 
     def _address_changed(self, change: ObjectChange) -> Iterable[str]:

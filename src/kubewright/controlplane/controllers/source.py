@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from kubewright.controller.queues.queue import LOW_PRIORITY
 
@@ -17,52 +18,59 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Hashable)
 
 
-class _RequestQueue(Generic[R]):
-    """Adds requests to a queue; existing objects have low priority, as in `kubewright.controller`."""
+class ChangeSource(Generic[R]):
+    """Requests that `handler` returns for each change; existing objects have low priority."""
 
     last_error: BaseException | None = None
 
-    def __init__(self) -> None:
-        self._queue: WorkQueue[R] | None = None
-
-    def _add(self, requests: Iterable[R], change: ObjectChange) -> None:
-        assert self._queue is not None
-        priority = LOW_PRIORITY if change.initial else 0
-        for request in requests:
-            self._queue.add(request, priority=priority)
-
-
-class InformerSource(_RequestQueue[R]):
-    """Requests that `handler` returns for each change of one resource."""
-
     def __init__(
         self,
-        informers: Informers,
-        resource: GroupResource,
-        handler: Callable[[ObjectChange], Iterable[R]],
+        name: str,
+        handler: Callable[..., Iterable[R]],
         *,
-        needs: Needs = "objects",
+        subscribe: Callable[[Callable[..., None]], None],
+        unsubscribe: Callable[[Callable[..., None]], None],
+        wait_for_sync: Callable[[], Awaitable[None]],
     ) -> None:
-        super().__init__()
-        self.name = str(resource)
-        self._informers = informers
-        self._resource = resource
+        self.name = name
         self._handler = handler
-        self._needs = needs
+        self._subscribe = subscribe
+        self._unsubscribe = unsubscribe
+        self._wait_for_sync = wait_for_sync
+        self._queue: WorkQueue[R] | None = None
 
     async def start(self, queue: WorkQueue[R]) -> None:
         """Begin; return when the requests of existing objects are queued."""
         self._queue = queue
-        self._informers.add_handler(*self._resource, self._handle, needs=self._needs)
-        await self._informers.wait_for_sync(self._resource)
+        self._subscribe(self._handle)
+        await self._wait_for_sync()
 
     async def stop(self) -> None:
         """Stop receiving events."""
         if self._queue is not None:
-            self._informers.remove_handler(*self._resource, self._handle)
+            self._unsubscribe(self._handle)
 
-    def _handle(self, change: ObjectChange) -> None:
-        self._add(self._handler(change), change)
+    def _handle(self, *arguments: Any) -> None:
+        for request in self._handler(*arguments):
+            assert self._queue is not None
+            self._queue.add(request, priority=LOW_PRIORITY if arguments[-1].initial else 0)
+
+
+def resource_source(
+    informers: Informers,
+    resource: GroupResource,
+    handler: Callable[[ObjectChange], Iterable[R]],
+    *,
+    needs: Needs = "objects",
+) -> ChangeSource[R]:
+    """Return the source of the changes of one resource."""
+    return ChangeSource(
+        str(resource),
+        handler,
+        subscribe=partial(informers.add_handler, *resource, needs=needs),
+        unsubscribe=partial(informers.remove_handler, *resource),
+        wait_for_sync=partial(informers.wait_for_sync, resource),
+    )
 
 
 class ResourceInformers(Protocol):
@@ -78,28 +86,14 @@ class ResourceInformers(Protocol):
         """Wait until the resources are known and, unless they are of other servers, listed."""
 
 
-class AllResourcesSource(_RequestQueue[R]):
-    """Requests that `handler` returns for each change of any resource, of which it receives metadata."""
-
-    name = "all resources"
-
-    def __init__(
-        self, informers: ResourceInformers, handler: Callable[[Resource, ObjectChange], Iterable[R]]
-    ) -> None:
-        super().__init__()
-        self._informers = informers
-        self._handler = handler
-
-    async def start(self, queue: WorkQueue[R]) -> None:
-        """Begin; return when the requests of existing objects are queued."""
-        self._queue = queue
-        self._informers.add_handler_for_all(self._handle)
-        await self._informers.wait_for_sync()
-
-    async def stop(self) -> None:
-        """Stop receiving events."""
-        if self._queue is not None:
-            self._informers.remove_handler_for_all(self._handle)
-
-    def _handle(self, resource: Resource, change: ObjectChange) -> None:
-        self._add(self._handler(resource, change), change)
+def all_resources_source(
+    informers: ResourceInformers, handler: Callable[[Resource, ObjectChange], Iterable[R]]
+) -> ChangeSource[R]:
+    """Return the source of the changes of all resources, of which `handler` receives metadata."""
+    return ChangeSource(
+        "all resources",
+        handler,
+        subscribe=informers.add_handler_for_all,
+        unsubscribe=informers.remove_handler_for_all,
+        wait_for_sync=informers.wait_for_sync,
+    )

@@ -26,7 +26,7 @@ from kubewright.controlplane.crds import conditions
 from kubewright.controlplane.in_process_clients import controller_client, controller_user, in_process_client
 
 from . import Component, new_controller
-from .source import InformerSource
+from .source import resource_source
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
@@ -57,7 +57,7 @@ class StorageMigrationController(Component):
         self.server = server
         self.client = controller_client(server, NAME)
         controller = new_controller(NAME, self._reconcile, workers=WORKERS)
-        controller.watch(InformerSource(informers, MIGRATIONS, self._migration_changed))
+        controller.watch(resource_source(informers, MIGRATIONS, self._migration_changed))
         self.controllers = (controller,)
 
     def _migration_changed(self, change: ObjectChange) -> Iterable[GroupResource]:

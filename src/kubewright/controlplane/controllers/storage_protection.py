@@ -21,7 +21,7 @@ from kubewright.client.patches import merge_patch
 from kubewright.controlplane.in_process_clients import controller_client
 
 from . import Component, new_controller
-from .source import InformerSource
+from .source import resource_source
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
@@ -69,9 +69,9 @@ class StorageProtectionController(Component):
         self._deleted_claims: dict[StorageRequest, None] = {}
         """Claims that are being deleted."""
         controller = new_controller("storage-protection", self._reconcile)
-        controller.watch(InformerSource(informers, _PODS, self._pod_changed, needs="events"))
+        controller.watch(resource_source(informers, _PODS, self._pod_changed, needs="events"))
         for each in (_CLAIMS, _VOLUMES, _CLASSES):
-            controller.watch(InformerSource(informers, each.resource, partial(self._object_changed, each)))
+            controller.watch(resource_source(informers, each.resource, partial(self._object_changed, each)))
         self.controllers = (controller,)
 
     def _pod_changed(self, change: ObjectChange) -> Iterable[StorageRequest]:
