@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from tests.workloads.nodes.simulated_cluster import start_cluster
 
-from kubewright.api.core.v1 import Taint
 from kubewright.workloads.nodes import NodeSpecError, load_nodes
 from kubewright.workloads.nodes.registration.node_object import (
     default_internal_ip,
@@ -116,7 +115,7 @@ def test_admission_by_taints_and_fields() -> None:
     }
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     assert node.admit({"spec": {"affinity": affinity}}, {}) is None
-    node.taints = [Taint(key="k", effect="NoExecute")]
+    node.taints = [{"key": "k", "effect": "NoExecute"}]
     rejection = node.admit({"spec": {}}, {})
     assert rejection is not None
     assert rejection.reason == "TaintToleration"

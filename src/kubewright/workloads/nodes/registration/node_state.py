@@ -7,11 +7,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from kubewright.api.core.v1 import Pod, PodSpec, Taint
 from kubewright.api.encoding.codec import from_plain
 from kubewright.workloads.nodes.objects import Object, amount_of
-from kubewright.workloads.scheduler.state.node_selectors import RequiredNodeAffinity, tolerates_all
-from kubewright.workloads.scheduler.state.resources import pod_amounts
 
 
 class Rejection(NamedTuple):
@@ -125,7 +122,7 @@ class NodeState:
         self.uid = ""
         self.internal_ip = ""
         self.labels: dict[str, str] = {}
-        self.taints: list[Taint] = []
+        self.taints: list[Object] = []
         self.allocatable: dict[str, int] = {}
         self.conditions: dict[str, Object] = {}
         self.cidr = ""
@@ -137,7 +134,7 @@ class NodeState:
         metadata, spec, status = (node.get(part) or {} for part in ("metadata", "spec", "status"))
         self.uid = str(metadata.get("uid") or "")
         self.labels = metadata.get("labels") or {}
-        self.taints = from_plain(spec.get("taints") or [], list[Taint])
+        self.taints = spec.get("taints") or []
         self.allocatable = {
             name: amount_of(name, text) for name, text in (status.get("allocatable") or {}).items()
         }
@@ -171,6 +168,10 @@ class NodeState:
 
     def admit(self, pod: Object, requests: Mapping[str, int]) -> Rejection | None:
         """Check a new pod as a kubelet does: affinity, NoExecute taints, ports of the node and resources."""
+        # Not needed before the first pod, and the types of the core group are many.
+        from kubewright.api.core.v1 import Pod, PodSpec, Taint
+        from kubewright.workloads.scheduler.state.node_selectors import RequiredNodeAffinity, tolerates_all
+
         spec = pod.get("spec") or {}
         typed = from_plain(spec, PodSpec)
         if not RequiredNodeAffinity(Pod(spec=typed)).matches(self.labels, self.name):
@@ -178,9 +179,8 @@ class NodeState:
                 "NodeAffinity",
                 "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
             )
-        if not tolerates_all(
-            typed.tolerations, (taint for taint in self.taints if taint.effect == "NoExecute")
-        ):
+        taints = [taint for taint in self.taints if taint.get("effect") == "NoExecute"]
+        if not tolerates_all(typed.tolerations, from_plain(taints, list[Taint])):
             return Rejection(
                 "TaintToleration",
                 "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate",
@@ -238,4 +238,7 @@ def _insufficient(name: str, requested: int, used: int, capacity: int) -> Reject
 
 def pod_requests(spec: Object) -> dict[str, int]:
     """Return the resources that a pod requests: the larger of init containers and containers together."""
+    from kubewright.api.core.v1 import Pod, PodSpec
+    from kubewright.workloads.scheduler.state.resources import pod_amounts
+
     return pod_amounts(Pod(spec=from_plain(spec, PodSpec)))
