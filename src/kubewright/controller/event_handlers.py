@@ -75,10 +75,10 @@ def enqueue_mapped(read: Callable[[CacheEntry], Any], map_function: MapFunction[
     def handler(change: ObjectChange) -> Iterable[R] | Awaitable[Iterable[R]]:
         found: dict[R, None] = {}
         results = [map_function(obj) for obj in versions(change)]
-        if any(inspect.isawaitable(result) for result in results):
-            return _await_all(results)
         for result in results:
-            found.update(dict.fromkeys(result))  # type: ignore[arg-type] # not awaitable, see above
+            if isinstance(result, Awaitable):
+                return _await_all(results)
+            found.update(dict.fromkeys(result))
         return found
 
     return handler

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from kubewright.manifests.settings import ProjectSettings, ProjectSettingsError
 
@@ -54,6 +55,7 @@ def set_settings(writer: FileWriter, name: str, values: Mapping[str, Value]) -> 
         if name in lock.files:
             writer.replace_base(name, set_key(lock.files[name].base, path, value, name=name))
         if key in PROJECT_KEYS:
-            lock.project = replace(lock.project, **{key: value})  # type: ignore[arg-type]
+            changed: dict[str, Any] = {key: value}
+            lock.project = replace(lock.project, **changed)
         else:
             lock.project = replace(lock.project, deployment={**lock.project.deployment, key: value})
