@@ -13,7 +13,7 @@ import pytest
 from kubewright import Context, CustomResource, ObjectMeta, Operator, Spec, Status, resource
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.controller.request import TemporaryError
-from kubewright.explore import Run, Scenario, Steps, check_replay, run_once, scenario
+from kubewright.explore import ModuleFactory, Run, Scenario, Steps, check_replay, run_once, scenario
 from kubewright.explore.replay import ReplayError
 from kubewright.explore.reports.model import ExplorationReport, ViolationReport
 from kubewright.explore.scenario_files import ScenarioError, parse_scenario
@@ -205,3 +205,20 @@ def test_exit_codes_of_reports(violations: int, complete: bool, code: int) -> No
     """Also of programs, which `--command` explores."""
     found = [ViolationReport(rule="a", scenario="b", source="", problems=(), faults=())] * violations
     assert ExplorationReport(operator="c", violations=found, complete=complete).exit_code == code
+
+
+def test_modules_with_metrics_are_imported_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A metric in a module global, or elsewhere, is registered once per process."""
+    source = """
+from prometheus_client import Counter
+from kubewright import Operator
+
+SOLD = Counter("shop_sold", "Number of sold items")
+OTHERS = {"lost": Counter("shop_lost", "Number of lost items")}
+operator = Operator("shop")
+"""
+    (tmp_path / "shop_with_metrics.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    first = ModuleFactory("shop_with_metrics")
+    assert first() is not first()
+    assert ModuleFactory("shop_with_metrics")() is not first()

@@ -18,6 +18,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from prometheus_client import REGISTRY
+from prometheus_client.registry import Collector
+
 if TYPE_CHECKING:
     from kubewright.manager import Operator
 
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
 
 OperatorFactory = Callable[[], "Operator | ExploredProgram"]
 """Returns a new operator, or another program, for each start of a process."""
+
+
+_METRICS: dict[str, set[Collector]] = {}
+"""Prometheus metrics that the last import of a module has registered."""
 
 
 class FactoryError(Exception):
@@ -49,12 +56,13 @@ class ModuleFactory:
         from kubewright.manager import Operator
 
         self._forget()
-        before = set(sys.modules)
+        before, metrics = set(sys.modules), _collectors()
         try:
             module = importlib.import_module(self.module)
         except ImportError as error:
             raise FactoryError(f"cannot import {self.module}: {error}") from error
         self._owned = self._modules_of(module, set(sys.modules) - before)
+        _METRICS[self.module] = _collectors() - metrics
         found = getattr(module, self.attribute, None)
         if callable(found) and not isinstance(found, Operator):
             found = found()
@@ -70,8 +78,13 @@ class ModuleFactory:
         if self._owned is None:
             known = sys.modules.get(self.module)
             self._owned = self._modules_of(known, set(sys.modules)) if known is not None else set()
-        for name in self._owned:
-            sys.modules.pop(name, None)
+        modules = [module for name in self._owned if (module := sys.modules.pop(name, None)) is not None]
+        # A module that defines a metric would register it twice.
+        defined = {id(value) for module in modules for value in vars(module).values()}
+        registered = _METRICS.pop(self.module, set())
+        for metric in _collectors():
+            if metric in registered or id(metric) in defined:
+                REGISTRY.unregister(metric)
 
     def _modules_of(self, module: ModuleType, names: set[str]) -> set[str]:
         """Return those of the imported modules that belong to the project of a module."""
@@ -103,6 +116,11 @@ class OperatorPool:
     def __call__(self) -> Operator | ExploredProgram:
         """Return an instance that was not used before."""
         return self._ready.popleft() if self._ready else self.factory()
+
+
+def _collectors() -> set[Collector]:
+    """Return the metrics in the registry of the process."""
+    return set(REGISTRY._collector_to_names)
 
 
 def _directory(module: ModuleType | None) -> Path | None:
