@@ -33,12 +33,10 @@ sys.path.insert(0, str(Path(__file__).parent / "guestbook"))
 
 from guestbook import Guestbook
 from kubewright import Client
+from kubewright.api import APIError, Invalid, Unstructured
 from kubewright.api.apps.v1 import Deployment
 from kubewright.api.core.v1 import ConfigMap, Pod
-from kubewright.api.errors import APIError, Invalid
-from kubewright.api.unstructured import Unstructured
-from kubewright.client import patches
-from kubewright.client.wait import condition
+from kubewright.client import condition, patches
 
 HERE = Path(__file__).parent / "guestbook"
 CI = os.environ.get("CI", "") not in ("", "0", "false") or not sys.stdout.isatty()

@@ -12,12 +12,9 @@ from enum import StrEnum
 from typing import Annotated
 
 from kubewright import Column, Context, CustomResource, ObjectMeta, Operator, Result, Spec, Status, resource
+from kubewright.api import AlreadyExists, MinLen, NotFound, Time, is_controlled_by
+from kubewright.api import now as utc_now
 from kubewright.api.core.v1 import Container, Pod, PodSpec
-from kubewright.api.errors import AlreadyExists, NotFound
-from kubewright.api.markers import MinLen
-from kubewright.api.owners import is_controlled_by
-from kubewright.api.values.times import Time
-from kubewright.api.values.times import now as utc_now
 
 
 class Phase(StrEnum):

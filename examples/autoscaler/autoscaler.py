@@ -26,12 +26,9 @@ from kubewright import (
     resource,
     set_condition,
 )
+from kubewright.api import ListMap, MinLen, NotFound, Rbac, Struct, field
 from kubewright.api.apps.v1 import Deployment
 from kubewright.api.core.v1 import ResourceRequirements
-from kubewright.api.declaring.declarations import Rbac
-from kubewright.api.errors import NotFound
-from kubewright.api.markers import ListMap, MinLen
-from kubewright.api.objects import Struct, field
 
 MARGIN = Decimal("1.15")
 """Ratio of the recommended request to the usage."""

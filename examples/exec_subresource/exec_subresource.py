@@ -16,7 +16,7 @@ import shlex
 from collections.abc import AsyncIterator
 
 from kubewright import APIServerApp, Column, CustomResource, Spec, resource
-from kubewright.api.errors import NotFound
+from kubewright.api import NotFound
 from kubewright.apiserver import (
     ByteStream,
     HTTPResponse,

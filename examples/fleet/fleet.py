@@ -2,9 +2,8 @@
 
 import os
 
-from kubewright.api import CustomResource, ObjectMeta, Spec, Status, resource
+from kubewright.api import CustomResource, ObjectMeta, Quantity, Spec, Status, resource
 from kubewright.api.core.v1 import Namespace, ResourceQuota, ResourceQuotaSpec
-from kubewright.api.values.quantity import Quantity
 from kubewright.client import Client
 from kubewright.controller import Request
 from kubewright.manager import Clusters, Context, KubeconfigSecrets, Operator

@@ -8,12 +8,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from kubewright import Context, CustomResource, ObjectMeta, Operator, Spec, Status, resource
+from kubewright.api import Ge, Int32, LabelSelector, Le, NotFound, is_controlled_by
 from kubewright.api.apps.v1 import Deployment, DeploymentSpec
 from kubewright.api.core.v1 import Container, PodSpec, PodTemplateSpec
-from kubewright.api.errors import NotFound
-from kubewright.api.markers import Ge, Int32, Le
-from kubewright.api.meta import LabelSelector
-from kubewright.api.owners import is_controlled_by
 
 
 class FooSpec(Spec):

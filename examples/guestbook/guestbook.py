@@ -22,10 +22,9 @@ from kubewright import (
     resource,
     set_condition,
 )
+from kubewright.api import Ge, LabelSelector, Le, ListMap, MaxLen, MinLen
 from kubewright.api.apps.v1 import Deployment, DeploymentSpec
 from kubewright.api.core.v1 import ConfigMap, Container, ContainerPort, PodSpec, PodTemplateSpec
-from kubewright.api.markers import Ge, Le, ListMap, MaxLen, MinLen
-from kubewright.api.meta import LabelSelector
 
 FORBIDDEN_NAMES = ("admin", "root")
 

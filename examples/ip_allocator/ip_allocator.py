@@ -31,8 +31,8 @@ from kubewright import (
     Spec,
     resource,
 )
-from kubewright.api.errors import AlreadyExists, NotFound, invalid
-from kubewright.api.values.times import now
+from kubewright.api import AlreadyExists, NotFound, now
+from kubewright.api.errors import invalid
 from kubewright.apiserver import SYSTEM, APIServer, Operation, ResourceStore, Strategy, User
 from kubewright.apiserver.in_process import InProcessTransport
 from kubewright.extension import ObjectReader

@@ -19,8 +19,8 @@ from kubewright import (
     Status,
     resource,
 )
+from kubewright.api import Ge, Int32, LabelSelector, Le, ListMap, NotFound, is_controlled_by, set_condition
 from kubewright.api.apps.v1 import Deployment, DeploymentSpec
-from kubewright.api.conditions import set_condition
 from kubewright.api.core.v1 import (
     Capabilities,
     Container,
@@ -31,10 +31,6 @@ from kubewright.api.core.v1 import (
     SeccompProfile,
     SecurityContext,
 )
-from kubewright.api.errors import NotFound
-from kubewright.api.markers import Ge, Int32, Le, ListMap
-from kubewright.api.meta import LabelSelector
-from kubewright.api.owners import is_controlled_by
 
 IMAGE = "memcached:1.6.26-alpine3.19"
 

@@ -16,10 +16,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kubewright import APIServerApp
-from kubewright.api.declaring.declarations import Rbac
-from kubewright.api.errors import APIError, NotFound
-from kubewright.api.selectors.label_selectors import Selector
-from kubewright.api.values.quantity import Quantity
+from kubewright.api import APIError, NotFound, Quantity, Rbac, Selector
 from kubewright.extension import (
     CustomMetric,
     CustomMetrics,

@@ -15,12 +15,8 @@ from datetime import datetime
 from typing import Any
 
 from kubewright import APIServerApp, Column, resource
+from kubewright.api import Duration, MetaObject, ObjectMeta, Quantity, Rbac, Struct, now
 from kubewright.api.core.v1 import Node, Pod
-from kubewright.api.declaring.declarations import Rbac
-from kubewright.api.meta import MetaObject, ObjectMeta
-from kubewright.api.objects import Struct
-from kubewright.api.values.quantity import Quantity
-from kubewright.api.values.times import Duration, now
 from kubewright.client import Client, metadata_of
 from kubewright.extension import Rest
 

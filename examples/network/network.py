@@ -23,8 +23,7 @@ from kubewright import (
     resource,
     set_condition,
 )
-from kubewright.api import ListMap
-from kubewright.api.markers import Cel, MaxLen, mark
+from kubewright.api import Cel, ListMap, MaxLen, mark
 
 
 @mark(

@@ -11,6 +11,7 @@ import secrets
 from typing import Annotated
 
 from kubewright import Client, Column, CustomResource, ObjectMeta, Operator, Spec, resource
+from kubewright.api import Ge, Int32, LabelSelector, Le, Quantity
 from kubewright.api.apps.v1 import Deployment, DeploymentSpec
 from kubewright.api.autoscaling.v2 import (
     CrossVersionObjectReference,
@@ -35,9 +36,6 @@ from kubewright.api.core.v1 import (
     ServicePort,
     ServiceSpec,
 )
-from kubewright.api.markers import Ge, Int32, Le
-from kubewright.api.meta import LabelSelector
-from kubewright.api.values.quantity import Quantity
 from kubewright.composition import CompositionStatus, Graph
 
 PASSWORD = "PASSWORD"

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Self
 
 from kubewright import APIServerApp, Column, CustomResource, Denied, FieldError, Spec, Status, resource
-from kubewright.api.markers import Number
+from kubewright.api import Number
 from kubewright.extension import ObjectReader
 
 GROUP = "restaurant.programming-kubernetes.info"

@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from kubewright import Column, Condition, CustomResource, Operator, Spec, Status, resource
-from kubewright.api import Struct, field
-from kubewright.api.markers import Default, Ge, Le, ListMap
+from kubewright.api import Default, Ge, Le, ListMap, Struct, field
 
 
 class SiteService(Struct):

@@ -5,11 +5,18 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from kubewright.api.declaring.declarations import Column, Rbac, declares, resource
-from kubewright.api.markers import Immutable, MinLen
-from kubewright.api.meta import CustomResource
-from kubewright.api.objects import Spec, Status
-from kubewright.api.values.times import Time
+from kubewright.api import (
+    Column,
+    CustomResource,
+    Immutable,
+    MinLen,
+    Rbac,
+    Spec,
+    Status,
+    Time,
+    declares,
+    resource,
+)
 
 
 class Phase(StrEnum):

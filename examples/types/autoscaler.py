@@ -5,12 +5,27 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from kubewright.api.declaring.declarations import Column, resource
-from kubewright.api.markers import Cel, Ge, Int32, ListMap, MaxItems, MinLen, mark
-from kubewright.api.meta import Condition, CustomResource, LabelSelector
-from kubewright.api.objects import Spec, Status, Struct, field
-from kubewright.api.values.quantity import Quantity
-from kubewright.api.values.times import Duration, Time
+from kubewright.api import (
+    Cel,
+    Column,
+    Condition,
+    CustomResource,
+    Duration,
+    Ge,
+    Int32,
+    LabelSelector,
+    ListMap,
+    MaxItems,
+    MinLen,
+    Quantity,
+    Spec,
+    Status,
+    Struct,
+    Time,
+    field,
+    mark,
+    resource,
+)
 
 
 class UpdateMode(StrEnum):

@@ -5,13 +5,25 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
+from kubewright.api import (
+    Atomic,
+    Condition,
+    CustomResource,
+    Ge,
+    Int32,
+    ListMap,
+    MaxItems,
+    MinItems,
+    MinLen,
+    Rbac,
+    Spec,
+    Status,
+    Time,
+    Webhook,
+    resource,
+)
 from kubewright.api.batch.v1 import JobTemplateSpec
 from kubewright.api.core.v1 import ObjectReference
-from kubewright.api.declaring.declarations import Rbac, Webhook, resource
-from kubewright.api.markers import Atomic, Ge, Int32, ListMap, MaxItems, MinItems, MinLen
-from kubewright.api.meta import Condition, CustomResource
-from kubewright.api.objects import Spec, Status
-from kubewright.api.values.times import Time
 
 
 class ConcurrencyPolicy(StrEnum):

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from kubewright.api.core.v1 import Container, PodTemplateSpec, Toleration
-from kubewright.api.declaring.declarations import resource
-from kubewright.api.markers import (
+from kubewright.api import (
+    CustomResource,
     EmbeddedResource,
     ListMap,
     MaxDescription,
+    ObjectMeta,
     PreserveUnknownFields,
     Schemaless,
+    Spec,
+    Struct,
     TypeOverride,
+    resource,
 )
-from kubewright.api.meta import CustomResource, ObjectMeta
-from kubewright.api.objects import Spec, Struct
+from kubewright.api.core.v1 import Container, PodTemplateSpec, Toleration
 
 
 class ClaimTemplate(Struct):

@@ -6,24 +6,17 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from kubewright.api.declaring.declarations import (
-    Column,
-    MatchCondition,
-    Rbac,
-    Scale,
-    Webhook,
-    WebhookConfiguration,
-    WebhookConversion,
-    resource,
-)
-from kubewright.api.markers import (
+from kubewright.api import (
     AsIntOrString,
     AtLeastOneOf,
     AtMostOneOf,
     Atomic,
     Cel,
+    Column,
+    CustomResource,
     Default,
     Description,
+    Duration,
     EmbeddedResource,
     Enum,
     ExactlyOneOf,
@@ -35,34 +28,47 @@ from kubewright.api.markers import (
     Immutable,
     Int32,
     Int64,
+    LabelSelector,
+    LabelSelectorRequirement,
     Le,
     ListMap,
     ListSet,
     LocalDefault,
     Lt,
     MapType,
+    MatchCondition,
     MaxDescription,
     MaxItems,
     MaxLen,
     MaxProperties,
+    MicroTime,
     MinItems,
     MinLen,
     MinProperties,
     MultipleOf,
     Nullable,
+    ObjectMeta,
     Pattern,
     PreserveUnknownFields,
+    Quantity,
+    Rbac,
     Required,
+    Scale,
     Schemaless,
+    Spec,
+    Status,
+    Struct,
     StructType,
+    Time,
     Title,
     TypeOverride,
+    Webhook,
+    WebhookConfiguration,
+    WebhookConversion,
+    field,
     mark,
+    resource,
 )
-from kubewright.api.meta import CustomResource, LabelSelector, LabelSelectorRequirement, ObjectMeta
-from kubewright.api.objects import Spec, Status, Struct, field
-from kubewright.api.values.quantity import Quantity
-from kubewright.api.values.times import Duration, MicroTime, Time
 
 
 class Colour(StrEnum):

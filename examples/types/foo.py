@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kubewright.api.declaring.declarations import resource
-from kubewright.api.markers import Ge, Int32, Le
-from kubewright.api.meta import CustomResource
-from kubewright.api.objects import Spec, Status
+from kubewright.api import CustomResource, Ge, Int32, Le, Spec, Status, resource
 
 
 class FooSpec(Spec):

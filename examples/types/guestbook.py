@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from kubewright.api.declaring.declarations import Column, resource
-from kubewright.api.markers import Ge, Le, MaxLen, MinLen
-from kubewright.api.meta import CustomResource
-from kubewright.api.objects import Spec, Status
+from kubewright.api import Column, CustomResource, Ge, Le, MaxLen, MinLen, Spec, Status, resource
 
 
 class GuestbookSpec(Spec):

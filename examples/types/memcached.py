@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kubewright.api.declaring.declarations import resource
-from kubewright.api.markers import Ge, Int32, Le, ListMap
-from kubewright.api.meta import Condition, CustomResource
-from kubewright.api.objects import Spec, Status
+from kubewright.api import Condition, CustomResource, Ge, Int32, Le, ListMap, Spec, Status, resource
 
 
 class MemcachedSpec(Spec):

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kubewright.api.declaring.declarations import Column, Scale, resource
-from kubewright.api.markers import Ge, Int32
-from kubewright.api.meta import CustomResource
-from kubewright.api.objects import Spec, Status
+from kubewright.api import Column, CustomResource, Ge, Int32, Scale, Spec, Status, resource
 
 
 class PoolSpec(Spec):

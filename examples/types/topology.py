@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from kubewright.api.declaring.declarations import resource
-from kubewright.api.markers import (
+from kubewright.api import (
     Atomic,
+    CustomResource,
     Int32,
     ListMap,
     ListSet,
@@ -14,11 +14,12 @@ from kubewright.api.markers import (
     MaxItems,
     MaxLen,
     MinLen,
+    Spec,
+    Struct,
     StructType,
     mark,
+    resource,
 )
-from kubewright.api.meta import CustomResource
-from kubewright.api.objects import Spec, Struct
 
 
 class Port(Struct):

@@ -5,10 +5,18 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Annotated, Literal
 
-from kubewright.api.declaring.declarations import resource
-from kubewright.api.markers import AtLeastOneOf, AtMostOneOf, ExactlyOneOf, Nullable, Pattern, mark
-from kubewright.api.meta import CustomResource
-from kubewright.api.objects import Spec, Struct
+from kubewright.api import (
+    AtLeastOneOf,
+    AtMostOneOf,
+    CustomResource,
+    ExactlyOneOf,
+    Nullable,
+    Pattern,
+    Spec,
+    Struct,
+    mark,
+    resource,
+)
 
 
 class Level(IntEnum):

@@ -12,8 +12,8 @@ from typing import Annotated, Self
 from msgspec import field
 
 from kubewright import APIServerApp, CustomResource, Denied, FieldError, Spec, Status, resource
-from kubewright.api.markers import Atomic, FieldNumber
-from kubewright.api.meta import MetaObject
+from kubewright.api import Atomic, MetaObject
+from kubewright.api.markers import FieldNumber
 from kubewright.extension import ObjectReader
 
 GROUP = "wardle.example.com"

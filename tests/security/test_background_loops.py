@@ -36,23 +36,23 @@ PACKAGES = (
 )
 
 OTHER_TASKS = {
-    "apiserver/rest/watch.py": "one connection",
+    "apiserver/rest/verbs/watch.py": "one connection",
     "apiserver/streams/channels.py": "one connection",
     "controlplane/aggregation/proxy.py": "one connection",
     "controlplane/aggregation/tunnels.py": "one connection",
-    "controlplane/log_websockets.py": "one connection",
+    "controlplane/kubelets/log_websockets.py": "one connection",
     "dashboard/proxy.py": "one connection",
-    "workloads/nodes/runtime.py": "one connection",
+    "workloads/nodes/containers/runtime.py": "one connection",
     "workloads/nodes/processes/container_process.py": "one container or connection",
     "controller/controller.py": "workers, awaited by `run`, whose end ends the manager",
     "controller/daemons.py": "a function of the user for one object, supervised",
     "controller/sources.py": "the end is logged, and part of the state of the source",
-    "manager/fleet_runtime.py": "one cluster; errors are part of its status",
+    "manager/fleets/fleet_runtime.py": "one cluster; errors are part of its status",
     "node/devices/plugin.py": "awaited by `run`",
     "workloads/nodes/plugins/device_endpoint.py": "one plug-in, which is unhealthy afterwards",
-    "storage/etcd_watch.py": "one watch; its reader receives the error",
-    "storage/postgresql_watch.py": "one watch; its reader receives the error",
-    "storage/postgresql.py": "batches, as long as there are any; the callers receive the errors",
+    "storage/etcd/watch.py": "one watch; its reader receives the error",
+    "storage/postgresql/watch.py": "one watch; its reader receives the error",
+    "storage/postgresql/storage.py": "batches, as long as there are any; the callers receive the errors",
     "storage/testing.py": "a test",
 }
 """Modules with tasks that have endless loops and are not background loops of a server, and why."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from kubewright import Operator
-from kubewright.api.values.times import now as utc_now
+from kubewright.api import now as utc_now
 
 from . import controller, webhooks
 from .conversion import converter

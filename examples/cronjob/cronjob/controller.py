@@ -13,13 +13,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kubewright import Condition, Context, ObjectMeta, Operator, Result, set_condition
+from kubewright.api import (
+    AlreadyExists,
+    APIError,
+    format_time,
+    get_condition,
+    is_condition_true,
+    is_controlled_by,
+    parse_time,
+)
+from kubewright.api import now as utc_now
 from kubewright.api.batch.v1 import Job
-from kubewright.api.conditions import get_condition, is_condition_true
 from kubewright.api.core.v1 import ObjectReference
-from kubewright.api.errors import AlreadyExists, APIError
-from kubewright.api.owners import is_controlled_by
-from kubewright.api.values.times import format_time, parse_time
-from kubewright.api.values.times import now as utc_now
 from kubewright.controller import generation_changed
 
 from .schedule import ScheduleError, parse, runs

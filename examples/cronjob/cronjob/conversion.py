@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright import Converter, ObjectMeta
-from kubewright.api.encoding import codec
+from kubewright.api import DecodeError, decode, encode
 
 from . import v1, v2
 from .schedule import DESCRIPTORS
@@ -48,7 +48,7 @@ def to_v1(cron_job: v2.CronJob) -> v1.CronJob:
     else:
         text = text_of(parts)
         if parts_of(text) != parts:
-            annotations[V2_SPELLING] = codec.encode(parts).decode()
+            annotations[V2_SPELLING] = encode(parts).decode()
     return v1.CronJob(
         metadata=_annotated(cron_job.metadata, annotations),
         spec=v1.CronJobSpec(schedule=text, **_settings(cron_job.spec)),
@@ -89,8 +89,8 @@ def _spelled_parts(spelled: str | None) -> v2.CronSchedule | None:
     if spelled is None:
         return None
     try:
-        return codec.decode(spelled.encode(), v2.CronSchedule)
-    except codec.DecodeError:
+        return decode(spelled.encode(), v2.CronSchedule)
+    except DecodeError:
         return None
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from kubewright.api.values.cron_schedules import DESCRIPTORS, CronSchedule, ScheduleError, parse_schedule
+from kubewright.api import CronSchedule, ScheduleError, parse_schedule
+from kubewright.api.values.cron_schedules import DESCRIPTORS
 
 
 def parse(text: str) -> CronSchedule:

@@ -6,12 +6,9 @@ from enum import StrEnum
 from typing import Annotated
 
 from kubewright import Column, Condition, CustomResource, Spec, Status, resource
+from kubewright.api import Atomic, Ge, Int32, ListMap, MaxItems, MinItems, Struct, Time, WebhookConversion
 from kubewright.api.batch.v1 import JobSpec
 from kubewright.api.core.v1 import ObjectReference
-from kubewright.api.declaring.declarations import WebhookConversion
-from kubewright.api.markers import Atomic, Ge, Int32, ListMap, MaxItems, MinItems
-from kubewright.api.objects import Struct
-from kubewright.api.values.times import Time
 
 GROUP = "batch.tutorial.kubebuilder.io"
 MOST_ACTIVE = 10

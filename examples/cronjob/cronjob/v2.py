@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubewright import CustomResource, Spec, resource
-from kubewright.api.objects import Struct
+from kubewright.api import Struct
 
 from .v1 import GROUP, CronJobStatus, JobSettings
 

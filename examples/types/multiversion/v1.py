@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from kubewright.api import (
+    Atomic,
+    Condition,
+    CustomResource,
+    Ge,
+    Int32,
+    ListMap,
+    MaxItems,
+    MinItems,
+    MinLen,
+    Spec,
+    Status,
+    Struct,
+    Time,
+    Webhook,
+    WebhookConversion,
+    resource,
+)
 from kubewright.api.batch.v1 import JobTemplateSpec
 from kubewright.api.core.v1 import ObjectReference
-from kubewright.api.declaring.declarations import Webhook, WebhookConversion, resource
-from kubewright.api.markers import Atomic, Ge, Int32, ListMap, MaxItems, MinItems, MinLen
-from kubewright.api.meta import Condition, CustomResource
-from kubewright.api.objects import Spec, Status, Struct
-from kubewright.api.values.times import Time
 
 from .policy import ConcurrencyPolicy
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from kubewright.api.declaring.declarations import Webhook, resource
-from kubewright.api.meta import CustomResource
-from kubewright.api.objects import Spec, Struct
+from kubewright.api import CustomResource, Spec, Struct, Webhook, resource
 
 from .v1 import CronJobStatus, JobSettings
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kubewright.api.declaring.declarations import WebhookConversion, resource
-from kubewright.api.markers import Atomic, Cel
-from kubewright.api.meta import CustomResource
-from kubewright.api.objects import Spec, Status, field
-from kubewright.api.values.quantity import Quantity
+from kubewright.api import (
+    Atomic,
+    Cel,
+    CustomResource,
+    Quantity,
+    Spec,
+    Status,
+    WebhookConversion,
+    field,
+    resource,
+)
 
 DEFAULT_TOPPINGS = ("salami", "mozzarella", "tomato")
 

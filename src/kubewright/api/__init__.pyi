@@ -162,6 +162,9 @@ from .selectors.label_selectors import selector_from_labels as selector_from_lab
 from .selectors.label_selectors import selector_of as selector_of
 from .selectors.label_selectors import to_label_selector as to_label_selector
 from .unstructured import Unstructured as Unstructured
+from .values.cron_schedules import CronSchedule as CronSchedule
+from .values.cron_schedules import ScheduleError as ScheduleError
+from .values.cron_schedules import parse_schedule as parse_schedule
 from .values.int_or_string import IntOrString as IntOrString
 from .values.int_or_string import is_percentage as is_percentage
 from .values.int_or_string import parse_int_or_string as parse_int_or_string
