@@ -12,6 +12,7 @@
 - `loop_connections`: counts the bytes that a loop sends to itself
 - `pytest_plugin`: the fixtures `control_plane`, `client`, `running_operator` and `running_app`, which pytest
   finds by itself
+- `real_nodes`: tests on a real kubelet of this machine
 - `strategies`: `from_kind` and `updates_of`, hypothesis strategies for valid objects of a kind
 - `properties`: `check_operator` checks that an operator converges, is idempotent, restores and cleans up
 - `linearizability`: `find_violations` checks histories of concurrent requests to an API server

@@ -54,7 +54,8 @@ async def control_plane(request: pytest.FixtureRequest, kubernetes_version: str)
     """A control plane of its own for the test, in this process.
 
     The marker `control_plane(kind, kubernetes="1.34", **options)` selects a version of Kubernetes, and passes
-    options to `start_test_server`.
+    options to `start_test_server`. With `nodes="real"`, this machine is a node with a real kubelet
+    (`kubewright.testing.real_nodes`); without one, the test is skipped.
     """
     from .server import start_test_server
 
@@ -65,6 +66,14 @@ async def control_plane(request: pytest.FixtureRequest, kubernetes_version: str)
     options.pop("kubernetes", None)
     if arguments:
         (options["kind"],) = arguments
+    if options.get("nodes") == "real":
+        from .real_nodes import start_real_node_server, why_unavailable
+
+        if reason := why_unavailable():
+            pytest.skip(reason)
+        async with start_real_node_server(**options) as server:
+            yield server
+        return
     async with start_test_server(**options) as server:
         yield server
 

@@ -42,7 +42,10 @@ def _node_rules() -> tuple[PolicyRule, ...]:
     from kubewright.controlplane.bootstrap.roles import cluster_roles
 
     role = next(each for each in cluster_roles() if each["metadata"]["name"] == "system:node")
-    return tuple(PolicyRule.parse(rule) for rule in role["rules"])
+    # Bundles for volumes; versions of Kubernetes that do not serve them have no such rule.
+    bundles = {"apiGroups": ["certificates.k8s.io"], "resources": ["clustertrustbundles"]}
+    rules = [*role["rules"], {**bundles, "verbs": ["get", "list", "watch"]}]
+    return tuple(PolicyRule.parse(rule) for rule in rules)
 
 
 class NodeAuthorizer:
@@ -69,6 +72,8 @@ class NodeAuthorizer:
             return await self._pod(node, attributes)
         if (group, resource) == ("resource.k8s.io", "resourceslices"):
             return await self._slice(node, attributes)
+        if (group, resource) == ("certificates.k8s.io", "podcertificaterequests"):
+            return await self._pod_certificate(node, attributes)
         if (group, resource) in (("coordination.k8s.io", "leases"), ("storage.k8s.io", "csinodes")):
             return _own_object(node, attributes)
         if any(rule.allows(attributes) for rule in _node_rules()):
@@ -142,6 +147,22 @@ class NodeAuthorizer:
         verbs = "get, watch, list, create, update, patch, delete, deletecollection"
         return _no(f"only the following verbs are allowed for a ResourceSlice: {verbs}")
 
+    async def _pod_certificate(self, node: str, attributes: AuthorizationAttributes) -> AuthorizationResult:
+        """Authorize requests for the certificates of pods.
+
+        None can be created: NodeRestriction does not compare them with the pods of the node.
+        """
+        verb = attributes.verb
+        if attributes.subresource:
+            return _no("nodes may not access the status subresource of PodCertificateRequests")
+        if verb == "get":
+            return await self._decide(node, attributes)
+        if verb in ("list", "watch"):
+            if _selects(attributes, "spec.nodeName", node):
+                return ALLOWED
+            return _no("can only list/watch podcertificaterequests with nodeName field selector")
+        return _no(f"nodes may not {verb} podcertificaterequests")
+
     async def _is_related(self, node: str, resource: str, namespace: str, name: str) -> bool:
         """Return whether an object belongs to the node or to a pod that is bound to it."""
         informers = self._informers
@@ -151,6 +172,9 @@ class NodeAuthorizer:
             return _node_name(await informers.get("storage.k8s.io", resource, name)) == node
         if resource == "resourceslices":
             return _node_name(await informers.get("resource.k8s.io", resource, name)) == node
+        if resource == "podcertificaterequests":
+            group = "certificates.k8s.io"
+            return _node_name(await informers.get(group, resource, name, namespace=namespace)) == node
         if resource == "persistentvolumes":
             volume = await informers.get("", resource, name)
             return volume is not None and await self._uses_volume(node, volume)

@@ -1,5 +1,6 @@
 """Connections of the API server to kubelets and pods, and the usage that kubelets report.
 
+- `html_links`: links in HTML pages of pods, which become paths of the proxy
 - `kubelet_usage`: usage of nodes and pods as kubelets report it, for the API group metrics.k8s.io
 - `kubelets`: connections of the API server to kubelets: logs, exec, attach, port-forward and the node proxy
 - `local_nodes`: the machine of a control plane as its node

@@ -17,6 +17,8 @@ from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.controlplane.aggregation.proxy import Proxy
 from kubewright.controlplane.aggregation.remote import Remote, Service, forwarded_headers
 
+from .html_links import LinkRewriter
+
 if TYPE_CHECKING:
     from yarl import URL
 
@@ -77,6 +79,13 @@ class PodProxy(Proxy):
         location = response.headers.get("Location")
         if isinstance(location, str):
             response.headers["Location"] = self._redirection(request, location)
+        kind = str(response.headers.get("Content-Type", "")).partition(";")[0].strip().lower()
+        if kind == "text/html" and "Content-Encoding" not in response.headers:
+            links = LinkRewriter(lambda link: self._redirection(request, link))
+            if response.stream is not None:
+                response.stream = links.stream(response.stream)
+            else:
+                response.body = links.feed(response.body) + links.close()
         return response
 
     def _redirection(self, request: HTTPRequest, location: str) -> str:

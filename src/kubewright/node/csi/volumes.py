@@ -83,9 +83,12 @@ def driver_of(volume: PersistentVolume | None) -> str:
     return (csi.driver or "") if csi is not None else ""
 
 
+ATTACHMENT_PREFIX = "csi-"
+
+
 def attachment_name(handle: str, driver: str, node: str) -> str:
     """Return the name of the VolumeAttachment of a volume on a node."""
-    return f"csi-{hashlib.sha256(f'{handle}{driver}{node}'.encode()).hexdigest()}"
+    return f"{ATTACHMENT_PREFIX}{hashlib.sha256(f'{handle}{driver}{node}'.encode()).hexdigest()}"
 
 
 def unique_name(driver: str, handle: str) -> str:

@@ -26,7 +26,7 @@ from kubewright.api.storage.v1 import (
 from kubewright.cache import by_field
 from kubewright.client import patches
 from kubewright.controller import ControllerBuilder, Request
-from kubewright.node.csi.volumes import attachment_name, unique_name
+from kubewright.node.csi.volumes import ATTACHMENT_PREFIX, attachment_name, unique_name
 from kubewright.workloads.component_manager import ComponentManager
 
 _FINISHED: Final = ("Succeeded", "Failed")
@@ -86,7 +86,12 @@ class AttachDetach:
             if name not in attachments:
                 await self._attach(name, volume, request.name)
         for name, attachment in attachments.items():
-            if name not in wanted and attachment.metadata.deletion_timestamp is None:
+            # An attachment with another name was not created by this controller.
+            if (
+                name not in wanted
+                and name.startswith(ATTACHMENT_PREFIX)
+                and attachment.metadata.deletion_timestamp is None
+            ):
                 handle = await self._unique_name(attachment)
                 if handle not in in_use:
                     await self._client.delete(attachment, missing_ok=True)
