@@ -83,7 +83,7 @@ class ResourceEndpoint:
     async def handle(self, request: HTTPRequest, info: RequestInfo) -> HTTPResponse:
         """Serve a request for this resource."""
         resource, verb = self.resource, info.verb
-        if request.method == "HEAD" and not resource.custom:
+        if request.method == "HEAD" and not resource.custom and not self._is_proxy(info):
             raise NoSuchMethod()
         if verb == "proxy":
             raise NoSuchResource()
@@ -131,6 +131,11 @@ class ResourceEndpoint:
             await self._scope.store.deliver()
         return response
 
+    def _is_proxy(self, info: RequestInfo) -> bool:
+        """Whether a request is forwarded with any method."""
+        declared = self.version.subresources.get(info.parts[2]) if len(info.parts) > 2 else None
+        return declared is not None and declared.connects and "update" in declared.verbs
+
     async def _handle_subresource(self, request: HTTPRequest, info: RequestInfo) -> HTTPResponse:
         resource, verb, name = self.resource, info.verb, info.parts[2]
         declared = self.version.subresources.get(name)
@@ -140,6 +145,8 @@ class ResourceEndpoint:
             raise NoSuchResource()
         if (info.namespace != "") != resource.namespaced and not self._namespace_optional(info, True):
             return self._wrong_scope()
+        if request.method == "OPTIONS" and self._is_proxy(info):
+            verb = "get"  # a method without a verb, which proxies forward like all others
         if verb not in declared.verbs:
             if resource.custom and verb:
                 raise method_not_allowed(resource.group_resource, verb)

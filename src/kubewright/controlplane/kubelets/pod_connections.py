@@ -79,13 +79,16 @@ class PodProxy(Proxy):
         location = response.headers.get("Location")
         if isinstance(location, str):
             response.headers["Location"] = self._redirection(request, location)
-        kind = str(response.headers.get("Content-Type", "")).partition(";")[0].strip().lower()
+        kind = response.content_type.partition(";")[0].strip().lower()
         if kind == "text/html" and "Content-Encoding" not in response.headers:
             links = LinkRewriter(lambda link: self._redirection(request, link))
             if response.stream is not None:
                 response.stream = links.stream(response.stream)
             else:
-                response.body = links.feed(response.body) + links.close()
+                page = links.feed(response.body) + links.close()
+                response = HTTPResponse(
+                    response.status, page, content_type=response.content_type, headers=response.headers
+                )
         return response
 
     def _redirection(self, request: HTTPRequest, location: str) -> str:
