@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 from kubernetes_sources import NEWEST, RELEASES, Release, release, sources_folder
-from version_types import types_sections, version_range
+from version_types import gated_fields, types_sections, version_range
 
 Section = dict[str, Any]
 
@@ -222,6 +222,7 @@ def table(releases: list[Release]) -> Section:
         "default plugins": ranges(releases, lambda one: plugin_states(one)[1]),
         "cel": cel_section(releases),
         "group versions": ranges(releases, lambda one: {"/".join(each) for each in one.group_versions}),
+        "gated fields": gated_fields(releases, {one.version: gate_states(one) for one in releases}),
         **types_sections(releases),
     }
 

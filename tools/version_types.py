@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -119,6 +120,39 @@ def enumerations_section(releases: list[Release]) -> Section:
             if forms:
                 section.setdefault(name, {})[field] = {version_range(seen): form for form, seen in forms}
     return section
+
+
+UNMARKED_GATES = {"io.k8s.api.core.v1.VolumeProjection": {"podCertificate": "PodCertificateRequest"}}
+"""Fields of a feature gate that the comments of the Go structs do not name."""
+
+
+NOT_DROPPED = frozenset((("io.k8s.api.core.v1.TypedObjectReference", "namespace"),))
+"""Fields whose removal has other effects: kube-apiserver drops the whole reference."""
+
+
+def gated_fields(releases: list[Release], gates: Mapping[str, Mapping[str, str]]) -> Section:
+    """Return the fields that are dropped while a gate is disabled, if that is so in some version.
+
+    `gates` has the states of gates by version; a field belongs to the gate of its newest marker.
+    """
+    section: Section = {}
+    for one in releases:
+        for name in one.definitions:
+            path, short = wire_tables.package_of(name)
+            found = wire_tables.fields_of(one, wire_tables.package(one, path), short)
+            for field in found[1] if found is not None else ():
+                for gate in re.findall(r"\+featureGate=(\w+)", field.comment):
+                    section.setdefault(name, {})[field.name or field.wire_name] = gate
+    for name, fields in UNMARKED_GATES.items():
+        section.setdefault(name, {}).update(fields)
+    for name, field in NOT_DROPPED:
+        section.get(name, {}).pop(field, None)
+    disabled = {gate for states in gates.values() for gate, state in states.items() if "+" not in state}
+    kept = {
+        name: {field: gate for field, gate in sorted(fields.items()) if gate in disabled}
+        for name, fields in sorted(section.items())
+    }
+    return {name: fields for name, fields in kept.items() if fields}
 
 
 def types_sections(releases: list[Release]) -> Section:

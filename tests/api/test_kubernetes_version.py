@@ -81,10 +81,10 @@ def test_resources_of_a_version_are_in_the_order_of_discovery() -> None:
 
 def test_the_tool_derives_the_same_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(TOOLS))
-    generate_versions = import_module("generate_versions")
     kubernetes_sources = import_module("kubernetes_sources")
     sources = kubernetes_sources.sources_folder(None)
     if sources is None:
         pytest.skip("KUBERNETES_SOURCES does not name a clone of the repository of Kubernetes")
-    for path, text in generate_versions.derive(sources).items():
-        assert path.read_text() == text, path.name
+    for tool in ("generate_versions", "generate_roles"):
+        for path, text in import_module(tool).derive(sources).items():
+            assert path.read_text() == text, path.name

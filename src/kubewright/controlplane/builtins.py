@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from kubewright.api.builtin.resources import BuiltinResource, resources
 from kubewright.api.builtin.schemas import as_typed, definition_name, schema_for
+from kubewright.api.builtin.types import types_of
 from kubewright.api.gvk import GroupVersionKind, version_priority
 from kubewright.api.kubernetes_version import NEWEST, KubernetesVersion
 from kubewright.apiserver.encoding.protobuf import builtin_codec
@@ -24,7 +25,7 @@ from kubewright.apiserver.resources.resource import PATCH_TYPES, Resource, Versi
 from kubewright.apiserver.resources.strategy import Strategy
 from kubewright.apiserver.resources.subresource import ScaleSubresource, Subresource
 from kubewright.apiserver.rest.store import ResourceStore
-from kubewright.schema.pruning import prune
+from kubewright.schema.pruning import declares, prune
 from kubewright.schema.structural import Node
 from kubewright.schema.version import TooDeepError, Verdict
 
@@ -55,6 +56,12 @@ class TypedChecks:
         return Node(*schema_for(self.gvk, self.kubernetes))
 
     @cached_property
+    def enabled(self) -> Node:
+        """The schema without the fields whose feature gates are disabled."""
+        definitions = types_of(self.kubernetes).enabled_definitions
+        return Node(definitions[definition_name(self.gvk)], definitions)
+
+    @cached_property
     def empty(self) -> Object:
         """The top-level fields that an object without any fields has: those that are never omitted."""
         shown: Object = as_typed(self.gvk, {}, self.kubernetes)
@@ -64,7 +71,9 @@ class TypedChecks:
     def decode(self, obj: Object, *, repair: bool = False) -> list[str]:
         """Decode an object in place; return the paths of unknown fields. Raises `TypedDecodeError`."""
         try:
-            unknown = prune(obj, self.node)
+            unknown = prune(obj, self.enabled)
+            if unknown:  # kube-apiserver drops fields of disabled features without reporting them
+                unknown = [path for path in unknown if not declares(self.node, path)]
             read = as_typed(self.gvk, obj, self.kubernetes)
         except RecursionError:
             raise TooDeepError from None
@@ -101,7 +110,7 @@ class _Declaration:
     @cached_property
     def kind(self) -> Kind:
         """The declaration of the kind."""
-        return find_kind(self.row.gvk.group_kind, self.row.plural)
+        return find_kind(self.row.gvk.group_kind, self.row.plural).in_version(self.kubernetes)
 
     @cached_property
     def converter(self) -> VersionConverter:

@@ -56,6 +56,7 @@ from .priority.flow_classifier import FlowClassifier
 from .priority.flow_metrics import FlowMetrics
 from .readiness import Readiness
 from .replicas.identity_lease import IdentityLease
+from .store_version import adopt_store
 from .webhooks import ServiceResolver, WebhookClient
 
 if TYPE_CHECKING:
@@ -405,6 +406,7 @@ class ControlPlane:
         await self.server.start()
         ready = Readiness(self.server.health, self.informers)
         try:
+            await adopt_store(self.storage, self.server, self.kubernetes_version, writes=not self.is_worker)
             await self._identify()
             self._admit()
             await self._define()

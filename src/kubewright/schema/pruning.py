@@ -6,6 +6,7 @@ schema declares. `apiVersion`, `kind` and `metadata` of a resource are always ke
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Final
@@ -16,6 +17,7 @@ _MAX_PREFIX: Final = 1024
 """Characters of a path below which it is extended: the cost of a field does not depend on its depth."""
 _MAX_REPORTED: Final = 10_000
 """Unknown fields whose paths are returned; more are removed without their paths."""
+_WORD: Final = re.compile(r"\[\d+\]|[^.\[]+")
 _META_FIELDS: Final = frozenset(("apiVersion", "kind", "metadata"))
 
 
@@ -25,6 +27,15 @@ def prune(value: Any, node: Node | None, *, root: bool = False) -> list[str]:
     _prune(value, node, root or (node is not None and node.embedded_resource), "", unknown)
     unknown.sort()
     return unknown
+
+
+def declares(node: Node | None, path: str) -> bool:
+    """Whether a schema has the field of a path such as `spec.containers[0].image`."""
+    for word in _WORD.findall(path):
+        if node is None:
+            return False
+        node = node.items if word[0] == "[" else node.properties.get(word) or node.additional
+    return node is not None
 
 
 def _prune(value: Any, node: Node | None, resource: bool, path: str, unknown: list[str]) -> None:

@@ -16,6 +16,7 @@
 - `strategies`: `from_kind` and `updates_of`, hypothesis strategies for valid objects of a kind
 - `properties`: `check_operator` checks that an operator converges, is idempotent, restores and cleans up
 - `linearizability`: `find_violations` checks histories of concurrent requests to an API server
+- `request_recorder`: `RequestRecorder` compares the requests that were sent with versions of Kubernetes
 - `permissions`: `PermissionRecorder` compares declared RBAC rules with the requests that were sent
 - `pytest_client_fixture`: the fixture `client`, apart from the others because pytest plug-ins for web
   frameworks have one as well

@@ -5,6 +5,7 @@ from .properties import check_conversion as check_conversion
 from .properties import check_operator as check_operator
 from .pytest_fixtures import RunningApp as RunningApp
 from .pytest_fixtures import RunningOperator as RunningOperator
+from .request_recorder import RequestRecorder as RequestRecorder
 from .server import TestServer as TestServer
 from .server import server_kinds as server_kinds
 from .server import start_kube_apiserver as start_kube_apiserver

@@ -274,9 +274,9 @@ async def test_a_client_of_one_namespace_does_not_migrate_a_part() -> None:
         assert crd.get_nested("status", "storedVersions") == ["v1", "v2"]
 
 
-@pytest.mark.parametrize("enabled", [False, True])
-async def test_the_controller_runs_if_the_kind_is_served(enabled: bool) -> None:
-    async with ControlPlane(port=None, runtime_config=ENABLED if enabled else None) as plane:
+@pytest.mark.parametrize(("version", "enabled"), [("1.36", False), ("1.37", True)])
+async def test_the_controller_runs_if_the_kind_is_served(version: str, enabled: bool) -> None:
+    async with ControlPlane(port=None, kubernetes_version=version) as plane:
         assert plane.cluster.manager is not None
         names = [each.name for component in plane.cluster.manager for each in component.controllers]
         assert (NAME in names) == enabled

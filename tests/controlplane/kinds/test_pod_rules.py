@@ -16,12 +16,16 @@ def spec(**rest: Any) -> dict[str, Any]:
 
 async def test_fields_of_disabled_features_are_dropped(cluster: Any) -> None:
     container = {**CONTAINER, "lifecycle": {"stopSignal": "SIGTERM"}}
-    source = {"clusterTrustBundle": {"name": "b", "path": "p"}}
-    volume = {"name": "v", "projected": {"sources": [source]}}
+    source = {
+        "downwardAPI": {"items": [{"path": "p", "user": 1, "fieldRef": {"fieldPath": "metadata.name"}}]}
+    }
+    volume = {"name": "v", "projected": {"sources": [source], "defaultUser": 1}}
     pod = await cluster.create(PODS, "p", spec={"containers": [container], "volumes": [volume]})
     assert "lifecycle" not in pod["spec"]["containers"][0]
-    assert pod["spec"]["volumes"][0]["projected"]["sources"] == [{}]
-    assert cluster.warnings == ['volume "v" (Projected) has no sources provided']
+    projected = pod["spec"]["volumes"][0]["projected"]
+    assert "defaultUser" not in projected
+    assert "user" not in projected["sources"][0]["downwardAPI"]["items"][0]
+    assert cluster.warnings == []  # dropped without a warning, unlike unknown fields
 
 
 @pytest.mark.parametrize(

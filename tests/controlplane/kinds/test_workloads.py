@@ -106,7 +106,8 @@ async def test_stateful_sets(cluster: Any) -> None:
         f"{APPS}/statefulsets", "s", spec=workload(template=template, volumeClaimTemplates=[claim])
     )
     assert created["spec"]["podManagementPolicy"] == "OrderedReady"
-    assert created["spec"]["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+    rolling = {"partition": 0, "maxUnavailable": 1}
+    assert created["spec"]["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": rolling}
     stored = created["spec"]["volumeClaimTemplates"][0]
     assert (stored["kind"], stored["spec"]["volumeMode"]) == ("PersistentVolumeClaim", "Filesystem")
     status, error = await cluster.patch(f"{APPS}/statefulsets/s", {"spec": {"serviceName": "x"}})

@@ -112,6 +112,29 @@ class _FormerTables(Mapping[str, _ValueT]):
         return len(list(iter(self)))
 
 
+class _EnabledTables(Mapping[str, Schema]):
+    """Schemas without the fields of disabled feature gates."""
+
+    def __init__(self, schemas: Mapping[str, Schema], disabled: Mapping[str, set[str]]) -> None:
+        self._schemas = schemas
+        self._disabled = disabled
+        self._known: dict[str, Schema] = {}
+
+    def __getitem__(self, name: str) -> Schema:
+        absent = self._disabled.get(name)
+        if absent is None:
+            return self._schemas[name]
+        if name not in self._known:
+            self._known[name] = _schema_without(self._schemas[name], absent)
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._schemas)
+
+    def __len__(self) -> int:
+        return len(self._schemas)
+
+
 @cache
 def _newest(folder: str) -> Mapping[str, Any]:
     return _Tables[Any](folder)
@@ -148,6 +171,16 @@ class BuiltinTypes:
         if self.version.is_newest:
             return newest
         return _FormerTables(self.version, newest, "schemas", _schema_without)
+
+    @cached_property
+    def enabled_definitions(self) -> Mapping[str, Schema]:
+        """The schemas without the fields whose feature gates are disabled by default."""
+        gates = self.version.gates()
+        disabled = {
+            name: {field for field, gate in fields.items() if gate in gates and not gates[gate].enabled}
+            for name, fields in version_table()["gated fields"].items()
+        }
+        return _EnabledTables(self.definitions, {name: fields for name, fields in disabled.items() if fields})
 
     @cached_property
     def messages(self) -> Messages:

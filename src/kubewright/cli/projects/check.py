@@ -13,6 +13,7 @@ from kubewright.cli.kubeconfig_options import kubeconfig_options
 from kubewright.cli.project_modules import add_project_to_path, missing_modules, relative_paths
 
 if TYPE_CHECKING:
+    from kubewright.api.kubernetes_version import KubernetesVersion
     from kubewright.client import Client
     from kubewright.manifests import Change, Options, Project, ProjectSettings
     from kubewright.scaffold.check import Finding
@@ -31,6 +32,26 @@ if TYPE_CHECKING:
     metavar="FILE|DIR",
     help="Compare these CRDs instead of those that the modules declare; the code is not checked.",
 )
+@click.option(
+    "--kubernetes",
+    default="",
+    metavar="VERSIONS",
+    help="Report kinds, fields, features and rules that versions of Kubernetes lack, as in 1.33-1.37.",
+)
+@click.option(
+    "--manifests",
+    type=click.Path(exists=True, path_type=Path),
+    multiple=True,
+    metavar="FILE|DIR",
+    help="Manifests to compare with --kubernetes, in addition to the code; can be repeated.",
+)
+@click.option(
+    "--recording",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Requests that a RequestRecorder has written in a test, to compare with --kubernetes.",
+)
 @click.option("--strict", is_flag=True, help="Treat new enum values as breaking, and warnings as errors.")
 @click.option("--all", "show_all", is_flag=True, help="Print compatible changes as well.")
 @click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", help="Output format.")
@@ -39,6 +60,9 @@ def check_command(
     modules: tuple[str, ...],
     against: str | None,
     crds: str | None,
+    kubernetes: str,
+    manifests: tuple[Path, ...],
+    recording: tuple[Path, ...],
     strict: bool,
     show_all: bool,
     output: str,
@@ -49,33 +73,43 @@ def check_command(
 
     Reports what `kubewright manifests` would reject and client calls that no RBAC rule allows. With
     --against, it compares the CRDs with released ones and classifies each change as breaking or compatible.
-    The exit code is 0 without errors, 1 with errors or breaking changes, and 2 for wrong usage.
+    With --kubernetes, it reports what versions of Kubernetes lack. The exit code is 0 without errors, 1 with
+    errors or breaking changes, and 2 for wrong usage.
 
     \b
     Example:
       kubewright check
+      kubewright check --kubernetes 1.33-1.37 --manifests config
       kubewright check --against v1.2.0
       kubewright check --crds config/crd --against cluster
     """
     from kubewright.manifests import DeclarationError, compare_definitions
     from kubewright.scaffold.check import check_project, definitions_of, directory_definitions
+    from kubewright.scaffold.check_versions import check_files, check_versions
     from kubewright.scaffold.types.from_crd import read_crds
 
     if crds is not None and against is None:
         raise click.UsageError("--crds requires --against")
+    if (manifests or recording) and not kubernetes:
+        raise click.UsageError("--manifests and --recording require --kubernetes")
     settings = _settings()
     findings: list[Finding] = []
+    versions = _versions(kubernetes)
     with _errors():
         if crds is not None:
             current = directory_definitions(Path(crds)) if Path(crds).is_dir() else read_crds(crds)
         else:
             project, options = _project(modules, settings)
             findings = check_project(project, options)
+            if versions:
+                findings += check_versions(project, options, versions)
             try:
                 current = definitions_of(project, options) if against is not None else []
             except DeclarationError:
                 # The findings contain the errors; there is nothing to compare.
                 current, against = [], None
+        for path in (*manifests, *recording):
+            findings += check_files(path, versions)
         changes: list[Change] = []
         if against is not None:
             released = _released(against, settings, current, kubeconfig, context)
@@ -88,6 +122,15 @@ def check_command(
         _print_text(findings, changes, against=against, show_all=show_all)
     if failures:
         raise SystemExit(1)
+
+
+def _versions(text: str) -> list[KubernetesVersion]:
+    from kubewright.api.kubernetes_version import parse_versions
+
+    try:
+        return parse_versions(text) if text else []
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--kubernetes") from None
 
 
 def _settings() -> ProjectSettings:

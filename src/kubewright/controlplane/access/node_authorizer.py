@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+from kubewright.api.kubernetes_version import KubernetesVersion
 from kubewright.api.selectors.field_selectors import parse_field_selector
 from kubewright.api.selectors.label_selectors import SelectorError
 from kubewright.apiserver.authorization import (
@@ -37,15 +38,12 @@ def _no(reason: str) -> AuthorizationResult:
 
 
 @cache
-def _node_rules() -> tuple[PolicyRule, ...]:
+def _node_rules(version: KubernetesVersion) -> tuple[PolicyRule, ...]:
     """Return the rules of the ClusterRole system:node, which no binding references."""
     from kubewright.controlplane.bootstrap.roles import cluster_roles
 
-    role = next(each for each in cluster_roles() if each["metadata"]["name"] == "system:node")
-    # Bundles for volumes; versions of Kubernetes that do not serve them have no such rule.
-    bundles = {"apiGroups": ["certificates.k8s.io"], "resources": ["clustertrustbundles"]}
-    rules = [*role["rules"], {**bundles, "verbs": ["get", "list", "watch"]}]
-    return tuple(PolicyRule.parse(rule) for rule in rules)
+    role = next(each for each in cluster_roles(version) if each["metadata"]["name"] == "system:node")
+    return tuple(PolicyRule.parse(rule) for rule in role["rules"])
 
 
 class NodeAuthorizer:
@@ -76,7 +74,7 @@ class NodeAuthorizer:
             return await self._pod_certificate(node, attributes)
         if (group, resource) in (("coordination.k8s.io", "leases"), ("storage.k8s.io", "csinodes")):
             return _own_object(node, attributes)
-        if any(rule.allows(attributes) for rule in _node_rules()):
+        if any(rule.allows(attributes) for rule in _node_rules(self._informers.server.kubernetes_version)):
             return ALLOWED
         return NO_OPINION
 

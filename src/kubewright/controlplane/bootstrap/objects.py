@@ -158,11 +158,12 @@ async def bootstrap(
         write_missing(server, "", "configmaps", [_token_tracking()]),
     )
     if rbac:
+        version = server.kubernetes_version
         wanted = {
-            "clusterroles": bootstrap_roles.cluster_roles(),
-            "clusterrolebindings": bootstrap_roles.cluster_role_bindings(),
-            "roles": bootstrap_roles.roles(),
-            "rolebindings": bootstrap_roles.role_bindings(),
+            "clusterroles": bootstrap_roles.cluster_roles(version),
+            "clusterrolebindings": bootstrap_roles.cluster_role_bindings(version),
+            "roles": bootstrap_roles.roles(version),
+            "rolebindings": bootstrap_roles.role_bindings(version),
         }
         await asyncio.gather(
             *(

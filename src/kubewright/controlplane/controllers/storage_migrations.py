@@ -1,4 +1,4 @@
-"""Storage version migration: StorageVersionMigration objects of `storagemigration.k8s.io/v1beta1`.
+"""Storage version migration: StorageVersionMigration objects of `storagemigration.k8s.io`, stable since 1.37.
 
     pending -> Running -> Running, with status.resourceVersion -> Succeeded or Failed
 

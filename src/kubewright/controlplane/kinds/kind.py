@@ -22,10 +22,11 @@ What functions cannot express, such as access to other objects, is a subclass of
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kubewright.api.field_errors import FieldError
+from kubewright.api.kubernetes_version import KubernetesVersion
 from kubewright.api.values.names import check_dns_subdomain
 from kubewright.apiserver.resources.conversion import VersionConverter
 from kubewright.apiserver.resources.objects import Object
@@ -106,8 +107,19 @@ class Kind:
     any_finalizer: bool = False
     """Whether finalizers without a domain are valid."""
 
+    former: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Fields that differ in other versions of Kubernetes than the newest, by range of versions (`-1.36`)."""
+
     strategy: Callable[[Kind], Strategy] | None = None
     """Makes the strategy of one server, usually a subclass of `KindStrategy`, which is the default."""
+
+    def in_version(self, version: KubernetesVersion) -> Kind:
+        """Return the declaration of a version of Kubernetes."""
+        kind = self
+        for versions, fields in self.former.items():
+            if version.includes(versions):
+                kind = replace(kind, **fields)
+        return kind
 
     def build_strategy(self) -> Strategy:
         """Return a strategy for one server."""

@@ -21,7 +21,7 @@ from kubewright.controlplane.kinds.validation import (
 )
 from kubewright.schema import field_errors as fe
 
-from .matching import MATCH_RESOURCES, match_defaults, static_name_warnings
+from .matching import MATCH_RESOURCES, match_defaults, reserve_static_names
 from .policies import mutating_operation_errors
 
 _EXCLUSIVE = "name and selector are mutually exclusive"
@@ -105,20 +105,21 @@ def _selector_text(selector: Object) -> str:
     )
 
 
-def _kind(rules: Rules, hashed_group_version: str = "") -> Kind:
-    return Kind(
-        default=Defaults(match_defaults("spec.matchResources", "resourceRules", "excludeResourceRules")),
-        validate=rules,
-        warnings=static_name_warnings,
-        generation_fields=("spec",),
-        allow_unconditional_update=False,
-        any_finalizer=True,
-        hashed_group_version=hashed_group_version,
-        columns=(
-            column("PolicyName", shown("spec.policyName"), description="Name of the policy."),
-            column("ParamRef", _param_ref_text, description="Parameters of the policy."),
-            AGE,
-        ),
+def _kind(rules: Rules, former_hashed_version: str = "") -> Kind:
+    return reserve_static_names(
+        Kind(
+            default=Defaults(match_defaults("spec.matchResources", "resourceRules", "excludeResourceRules")),
+            validate=rules,
+            generation_fields=("spec",),
+            allow_unconditional_update=False,
+            any_finalizer=True,
+            former={"-1.36": {"hashed_group_version": former_hashed_version}},
+            columns=(
+                column("PolicyName", shown("spec.policyName"), description="Name of the policy."),
+                column("ParamRef", _param_ref_text, description="Parameters of the policy."),
+                AGE,
+            ),
+        )
     )
 
 

@@ -7,11 +7,13 @@ validation error.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.values.names import check_path_segment, check_qualified_name
 from kubewright.controlplane.kinds.core.podspec.scheduling import selector_errors
+from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.validation import (
     Check,
     Enum,
@@ -165,11 +167,37 @@ STATIC_SUFFIX = ".static.k8s.io"
 """Suffix of configurations that kube-apiserver reads from files."""
 
 
-def static_name_warnings(obj: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
-    """Warn about a name that is reserved for configurations in files."""
-    if not (obj["metadata"].get("name") or "").endswith(STATIC_SUFFIX):
-        return []
-    return [
-        f'metadata.name: names ending with "{STATIC_SUFFIX}" are reserved for static manifest-based '
-        "configurations and cannot be managed via the API"
-    ]
+_STATIC_NAME = (
+    f'names ending with "{STATIC_SUFFIX}" are reserved for static manifest-based configurations and cannot '
+    "be managed via the API"
+)
+
+
+def _has_static_name(obj: dict[str, Any]) -> bool:
+    return (obj["metadata"].get("name") or "").endswith(STATIC_SUFFIX)
+
+
+def _static_name_warnings(obj: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
+    return [f"metadata.name: {_STATIC_NAME}"] if _has_static_name(obj) else []
+
+
+def reserve_static_names(kind: Kind) -> Kind:
+    """Reject new objects with names that are reserved for configurations in files.
+
+    1.36 returned a warning, because ManifestBasedAdmissionControlConfig was disabled; earlier versions none.
+    """
+    validate = kind.validate
+    assert validate is not None
+
+    def validate_new(obj: dict[str, Any]) -> Errors:
+        if _has_static_name(obj):
+            return [fe.invalid("metadata.name", obj["metadata"]["name"], _STATIC_NAME), *validate(obj)]
+        return validate(obj)
+
+    return replace(
+        kind,
+        validate=validate_new,
+        validate_update=kind.validate_update or (lambda new, old: validate(new)),
+        warnings=_static_name_warnings,
+        former={"-1.36": {**kind.former.get("-1.36", {}), "validate": validate}, "-1.35": {"warnings": None}},
+    )

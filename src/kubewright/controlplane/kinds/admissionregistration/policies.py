@@ -37,7 +37,7 @@ from .matching import (
     environment,
     expression_errors,
     match_defaults,
-    static_name_warnings,
+    reserve_static_names,
 )
 
 if TYPE_CHECKING:
@@ -313,25 +313,26 @@ def _validate(obj: Object, old: Object | None = None, *, rules: Rules) -> Errors
 def _kind(rules: Rules, list_name: str, **fields: Any) -> Kind:
     validate = partial(_validate, rules=rules)
     count = counted(f"spec.{list_name}")
-    return Kind(
-        default=Defaults(
-            {
-                "spec.failurePolicy": "Fail",
-                **match_defaults("spec.matchConstraints", "resourceRules", "excludeResourceRules"),
-            }
-        ),
-        validate=validate,
-        validate_update=validate,
-        warnings=static_name_warnings,
-        generation_fields=("spec",),
-        allow_unconditional_update=False,
-        any_finalizer=True,
-        columns=(
-            column(list_name.title(), count, type="integer", description=f"Number of {list_name}."),
-            column("ParamKind", _param_kind_text, description="Kind of the parameters."),
-            AGE,
-        ),
-        **fields,
+    return reserve_static_names(
+        Kind(
+            default=Defaults(
+                {
+                    "spec.failurePolicy": "Fail",
+                    **match_defaults("spec.matchConstraints", "resourceRules", "excludeResourceRules"),
+                }
+            ),
+            validate=validate,
+            validate_update=validate,
+            generation_fields=("spec",),
+            allow_unconditional_update=False,
+            any_finalizer=True,
+            columns=(
+                column(list_name.title(), count, type="integer", description=f"Number of {list_name}."),
+                column("ParamKind", _param_kind_text, description="Kind of the parameters."),
+                AGE,
+            ),
+            **fields,
+        )
     )
 
 
@@ -343,6 +344,8 @@ KINDS = {
         status_keeps_metadata=True,
     ),
     "mutatingadmissionpolicies": _kind(
-        MUTATING_RULES, "mutations", hashed_group_version="admissionregistration.k8s.io/v1beta1"
+        MUTATING_RULES,
+        "mutations",
+        former={"-1.36": {"hashed_group_version": "admissionregistration.k8s.io/v1beta1"}},
     ),
 }

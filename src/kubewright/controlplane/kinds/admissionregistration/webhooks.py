@@ -31,7 +31,7 @@ from .matching import (
     REINVOCATION_POLICY,
     RULE,
     match_defaults,
-    static_name_warnings,
+    reserve_static_names,
 )
 
 SIDE_EFFECTS = Enum("None", "NoneOnDryRun")
@@ -141,18 +141,19 @@ def _validate(obj: Object, old: Object | None = None) -> Errors:
 
 
 def _kind(defaults: dict[str, Any]) -> Kind:
-    return Kind(
-        default=Defaults(defaults),
-        validate=_validate,
-        validate_update=_validate,
-        warnings=static_name_warnings,
-        generation_fields=("webhooks",),
-        allow_unconditional_update=False,
-        any_finalizer=True,
-        columns=(
-            column("Webhooks", counted("webhooks"), type="integer", description="Number of webhooks."),
-            AGE,
-        ),
+    return reserve_static_names(
+        Kind(
+            default=Defaults(defaults),
+            validate=_validate,
+            validate_update=_validate,
+            generation_fields=("webhooks",),
+            allow_unconditional_update=False,
+            any_finalizer=True,
+            columns=(
+                column("Webhooks", counted("webhooks"), type="integer", description="Number of webhooks."),
+                AGE,
+            ),
+        )
     )
 
 

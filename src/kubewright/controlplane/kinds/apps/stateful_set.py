@@ -10,10 +10,9 @@ from collections.abc import Iterator
 
 from kubewright.api.values import names
 from kubewright.apiserver.resources.objects import Object, deep_copy
-from kubewright.apiserver.resources.strategy import Operation
 from kubewright.controlplane.kinds.core.podspec.defaults import default_volume, round_quantities
 from kubewright.controlplane.kinds.defaults import Defaults, IfEmpty
-from kubewright.controlplane.kinds.kind import STATUS, Kind, KindStrategy
+from kubewright.controlplane.kinds.kind import STATUS, Kind
 from kubewright.controlplane.kinds.printing import AGE, column
 from kubewright.controlplane.kinds.validation import (
     DNS_LABEL,
@@ -50,14 +49,6 @@ _MUTABLE_FIELDS = (
 )
 
 
-class StatefulSetStrategy(KindStrategy):
-    """Drops the field of a feature gate that is off by default."""
-
-    def prepare_for_create(self, op: Operation, obj: Object) -> None:
-        """Drop `maxUnavailable`."""
-        (obj["spec"]["updateStrategy"].get("rollingUpdate") or {}).pop("maxUnavailable", None)
-
-
 def _default_update_strategy(strategy: Object) -> None:
     if not strategy.get("type"):
         strategy["type"] = "RollingUpdate"
@@ -92,9 +83,16 @@ _DEFAULTS = Defaults(
 )
 
 
-def _default_spec(spec: Object) -> None:
+def _former_default_spec(spec: Object) -> None:
     _DEFAULTS(spec)
     _default_update_strategy(spec["updateStrategy"])
+
+
+def _default_spec(spec: Object) -> None:
+    _former_default_spec(spec)
+    strategy = spec["updateStrategy"]
+    if strategy["type"] == "RollingUpdate" and strategy.get("rollingUpdate") is not None:
+        strategy["rollingUpdate"].setdefault("maxUnavailable", 1)
 
 
 def _update_strategy_type(strategy: Object, path: str) -> Errors:
@@ -201,8 +199,9 @@ def _warnings(obj: Object, old: Object | None) -> Iterator[str]:
 
 KINDS = {
     "statefulsets": Kind(
-        strategy=StatefulSetStrategy,
         default=workload_defaults(_default_spec),
+        # MaxUnavailableStatefulSet is enabled since 1.37.
+        former={"-1.36": {"default": workload_defaults(_former_default_spec)}},
         validate=RULES,
         validate_update=UpdateRules(RULES, _immutable_fields),
         validate_status=replica_status_rules(

@@ -110,7 +110,8 @@ class HorizontalPodAutoscalerStrategy(KindStrategy):
 # Replicas and scale target. The context of the rules is the old object, or `None`.
 
 
-def _min_replicas_errors(value: int, path: str, old: Object | None) -> Errors:
+def _former_min_replicas_errors(value: int, path: str, old: Object | None) -> Errors:
+    """Reject 0, except in objects that have it already: HPAScaleToZero is enabled since 1.37."""
     minimum = 0 if old is not None and field(old, path) == 0 else 1
     return Minimum(minimum).errors(value, path) if value < minimum else []
 
@@ -260,23 +261,30 @@ _SCALING_RULES: Table = {
     "policies[*].periodSeconds": [POSITIVE, Maximum(1800)],
     "tolerance": _non_negative_quantity,
 }
-RULES = Rules(
-    {
-        "spec": [
-            {
-                "minReplicas": Check(_min_replicas_errors, context=True),
-                "maxReplicas": [Required("must be set and greater than 0"), Minimum(1)],
-            },
-            _max_replicas_errors,
-            {
-                "scaleTargetRef": [_REFERENCE, Check(_target_version_errors, absent={}, context=True)],
-                "metrics[*]": _metric_errors,
-            },
-            _scale_to_zero_errors,
-            {"behavior.scaleUp?": _SCALING_RULES, "behavior.scaleDown?": _SCALING_RULES},
-        ]
-    }
-)
+
+
+def _rules(min_replicas: Check | Minimum) -> Rules:
+    return Rules(
+        {
+            "spec": [
+                {
+                    "minReplicas": min_replicas,
+                    "maxReplicas": [Required("must be set and greater than 0"), Minimum(1)],
+                },
+                _max_replicas_errors,
+                {
+                    "scaleTargetRef": [_REFERENCE, Check(_target_version_errors, absent={}, context=True)],
+                    "metrics[*]": _metric_errors,
+                },
+                _scale_to_zero_errors,
+                {"behavior.scaleUp?": _SCALING_RULES, "behavior.scaleDown?": _SCALING_RULES},
+            ]
+        }
+    )
+
+
+RULES = _rules(Minimum(0))
+FORMER_RULES = _rules(Check(_former_min_replicas_errors, context=True))
 STATUS_RULES = Rules(
     {
         "status.conditions[*].observedGeneration": NOT_NEGATIVE,
@@ -347,6 +355,14 @@ KINDS = {
         strategy=HorizontalPodAutoscalerStrategy,
         validate=RULES,
         validate_update=lambda new, old: RULES(new, context=old),
+        generation_fields=("spec",),
+        former={
+            "-1.36": {
+                "generation_fields": None,
+                "validate": FORMER_RULES,
+                "validate_update": lambda new, old: FORMER_RULES(new, context=old),
+            }
+        },
         validate_status=UpdateRules(STATUS_RULES),
         converter=AutoscalerConverter(),
         columns=(

@@ -99,20 +99,22 @@ def _flag(name: str, path: str, description: str, *, default: bool = False) -> A
     return column(name, shown(path, default), type="boolean", description=description)
 
 
+DEFAULTS: dict[str, Any] = {
+    "spec.attachRequired": True,
+    "spec.podInfoOnMount": False,
+    "spec.storageCapacity": False,
+    "spec.fsGroupPolicy": "ReadWriteOnceWithFSType",
+    "spec.requiresRepublish": False,
+    "spec.seLinuxMount": False,
+    "spec.volumeLifecycleModes": IfEmpty(["Persistent"]),
+}
+
 KINDS = {
     "csidrivers": Kind(
         strategy=CSIDriverStrategy,
-        default=Defaults(
-            {
-                "spec.attachRequired": True,
-                "spec.podInfoOnMount": False,
-                "spec.storageCapacity": False,
-                "spec.fsGroupPolicy": "ReadWriteOnceWithFSType",
-                "spec.requiresRepublish": False,
-                "spec.seLinuxMount": False,
-                "spec.volumeLifecycleModes": IfEmpty(["Persistent"]),
-            }
-        ),
+        default=Defaults({**DEFAULTS, "spec.preventPodSchedulingIfMissing": False}),
+        # VolumeLimitScaling is enabled since 1.37.
+        former={"-1.36": {"default": Defaults(DEFAULTS)}},
         validate=RULES,
         validate_update=UpdateRules(
             RULES,

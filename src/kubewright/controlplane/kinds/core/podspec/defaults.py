@@ -197,18 +197,13 @@ def round_quantities(amounts: Object | None) -> None:
             amounts[name] = str(Quantity.from_nanos(nanos, quantity.format))
 
 
-_PROJECTIONS = ("clusterTrustBundle", "podCertificate")
-
-
 def drop_disabled_fields(spec: Object) -> None:
-    """Remove the fields of disabled features from a pod spec."""
-    spec.pop("schedulingGroup", None)
+    """Remove stop signals, whose feature gate is disabled in all versions, and a `lifecycle` without fields.
+
+    Fields of other disabled features are dropped when objects are decoded.
+    """
     for kind in ("initContainers", "containers"):
         for container in spec.get(kind) or ():
             lifecycle = container.get("lifecycle")
             if lifecycle and lifecycle.pop("stopSignal", None) is not None and not lifecycle:
                 del container["lifecycle"]
-    for volume in spec.get("volumes") or ():
-        for projection in (volume.get("projected") or {}).get("sources") or ():
-            for kind in _PROJECTIONS:
-                projection.pop(kind, None)
