@@ -122,7 +122,11 @@ def enumerations_section(releases: list[Release]) -> Section:
     return section
 
 
-UNMARKED_GATES = {"io.k8s.api.core.v1.VolumeProjection": {"podCertificate": "PodCertificateRequest"}}
+UNMARKED_GATES = {
+    "io.k8s.api.core.v1.Volume": {"image": "ImageVolume"},
+    "io.k8s.api.core.v1.VolumeProjection": {"podCertificate": "PodCertificateRequest"},
+    "io.k8s.api.discovery.v1.EndpointHints": {"forNodes": "PreferSameTrafficDistribution"},
+}
 """Fields of a feature gate that the comments of the Go structs do not name."""
 
 

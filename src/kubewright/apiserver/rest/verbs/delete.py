@@ -135,7 +135,8 @@ async def read_delete_options(scope: EndpointScope, request: HTTPRequest) -> Del
     if not isinstance(body, dict):
         raise BadRequest(unreadable_type(body))
     kind, api_version = body.get("kind") or "DeleteOptions", body.get("apiVersion") or "v1"
-    if kind != "DeleteOptions":
+    # 1.34 and earlier ignored the kind.
+    if kind != "DeleteOptions" and scope.server.kubernetes_version.includes("1.35-"):
         scheme = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
         raise BadRequest(f'no kind "{kind}" is registered for version "{api_version}" in scheme "{scheme}"')
     try:

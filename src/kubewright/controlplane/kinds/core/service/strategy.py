@@ -45,6 +45,7 @@ class ServiceStrategy(KindStrategy):
     def on_attach(self, store: ResourceStore) -> None:
         """Create the allocator."""
         self._allocator = ServiceAllocator(store, self.ports)
+        self._version = store.server.kubernetes_version
 
     @property
     def allocator(self) -> ServiceAllocator:
@@ -228,7 +229,7 @@ class ServiceStrategy(KindStrategy):
         """Return the warnings about a service."""
         from .validation import service_warnings
 
-        return () if op.subresource else service_warnings(obj)
+        return () if op.subresource else service_warnings(obj, self._version)
 
 
 def _normalize_addresses(spec: Object, before: Object | None) -> None:

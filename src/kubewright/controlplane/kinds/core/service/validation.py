@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kubewright.api.kubernetes_version import NEWEST, KubernetesVersion
 from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.core.podspec.containers import PROTOCOLS
 from kubewright.controlplane.kinds.validation import (
@@ -349,8 +350,8 @@ def _family_update_errors(after: Object, before: Object) -> Errors:
     return errors
 
 
-def service_warnings(service: Object) -> Iterator[str]:
-    """Return the warnings about a service."""
+def service_warnings(service: Object, version: KubernetesVersion = NEWEST) -> Iterator[str]:
+    """Return the warnings of a version of Kubernetes about a service."""
     spec: Object = service["spec"]
     if _HINTS in (service["metadata"].get("annotations") or {}):
         yield f"annotation {_HINTS} is deprecated, please use service.kubernetes.io/topology-mode instead"
@@ -370,14 +371,14 @@ def service_warnings(service: Object) -> Iterator[str]:
     if spec.get("type") == "ExternalName":
         if external:
             yield 'spec.externalIPs is ignored when spec.type is "ExternalName"'
-    elif external and not is_headless(spec):
+    elif external and not is_headless(spec) and version.includes("1.36-"):
         yield "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
     yield from ip_warnings(spec.get("loadBalancerIP") or "", "spec.loadBalancerIP")
     for position, one in enumerate(spec.get("loadBalancerSourceRanges") or ()):
         yield from range_warnings(one, f"spec.loadBalancerSourceRanges[{position}]")
     if spec.get("type") != "ExternalName" and spec.get("externalName"):
         yield 'spec.externalName is ignored when spec.type is not "ExternalName"'
-    if spec.get("trafficDistribution") == "PreferClose":
+    if spec.get("trafficDistribution") == "PreferClose" and version.includes("1.35-"):
         yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'
 
 
