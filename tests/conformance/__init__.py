@@ -13,7 +13,8 @@ Modules:
 
 - `cases`: the case format and the hand-written cases under `cases/`
 - `generate`: cases that are built from the minimal valid object of each built-in kind
-- `recordings`: the compressed files under `recordings/`
+- `recordings`: the compressed files under `recordings/`; `exchange`: the same as readable files
+- `version_differences`: what a version returns that the newest does not
 - `paths`, `variables`: expressions in cases
 - `http_client`, `webhook_server`: connections to and from the server under test
 - `case_run`, `runner`: execution of one case, of many

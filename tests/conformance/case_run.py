@@ -81,7 +81,7 @@ class CaseRun:
             for index, step in enumerate(document["steps"]):
                 await self._step(step, index, recorded=is_recorded(step))
         except CaseError as error:
-            return str(error)
+            return self._normaliser.message(str(error))
         except (OSError, aiohttp.ClientError, TimeoutError) as error:
             return f"{type(error).__name__}: {error}"
         finally:

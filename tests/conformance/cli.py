@@ -14,12 +14,21 @@ import click
 from tests.conformance import recordings as store
 from tests.conformance.case_run import RunOptions
 from tests.conformance.cases import Case, load_sources, select
+from tests.conformance.exchange import case_text, export_files, import_files
 from tests.conformance.generate import generate_cases
-from tests.conformance.known import StepID, prune, read_known, write_known
+from tests.conformance.known import (
+    StepID,
+    known_differences,
+    known_file,
+    prune,
+    read_known,
+    write_known,
+)
 from tests.conformance.recordings import Recording
 from tests.conformance.report import describe, table
 from tests.conformance.runner import ServerUnreachable, StepResult, connect, judge
 from tests.conformance.servers import NEED_CONTROLLERS, is_in_process, server
+from tests.conformance.version_differences import differences_of
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -33,6 +42,16 @@ def _selection(function: _F) -> _F:
     ):
         function = option(function)
     return function
+
+
+_version = click.option(
+    "--kubernetes-version",
+    "version",
+    default="",
+    metavar="MINOR",
+    help="Recordings of this version, such as 1.34, and the version of the in-process control plane; by "
+    "default the newest.",
+)
 
 
 def _connection(function: _F) -> _F:
@@ -74,10 +93,11 @@ def main() -> None:
 
 @main.command("list")
 @_selection
-def list_command(categories: tuple[str, ...], names: tuple[str, ...]) -> None:
+@_version
+def list_command(categories: tuple[str, ...], names: tuple[str, ...], version: str) -> None:
     """List the recorded cases."""
     counts: dict[str, list[int]] = {}
-    for case in select((each.case for each in store.read_all(categories)), categories, names):
+    for case in (each.case for each in _chosen(categories, names, version)):
         click.echo(f"{case.name:<60} {case.recorded_steps:>4} steps  {case.document.get('about', '')}")
         count = counts.setdefault(case.category, [0, 0])
         count[0] += 1
@@ -88,13 +108,31 @@ def list_command(categories: tuple[str, ...], names: tuple[str, ...]) -> None:
         click.echo(f"{category:<26}{cases:>6} cases{steps:>7} steps")
 
 
+@main.command("versions")
+@click.option("--level", type=click.IntRange(1, 3), default=2, show_default=True, help="Level of comparison.")
+def versions_command(level: int) -> None:
+    """List the recorded versions, and what differs from the newest."""
+    click.echo(
+        f"{'version':<10}{'server':<16}{'cases':>7}{'steps':>8}{'differ':>8}{'in cases':>10}{'missing':>9}"
+    )
+    for version, server_version in store.recorded_servers().items():
+        sizes = store.read_index(version=version).values()
+        cases, steps = sum(each.cases for each in sizes), sum(each.steps for each in sizes)
+        differing = [each for each in differences_of(version, level=level) if each.steps]
+        differ, missing = sum(len(each.steps) for each in differing), len(store.read_missing(version=version))
+        click.echo(
+            f"{version:<10}{server_version:<16}{cases:>7}{steps:>8}{differ:>8}{len(differing):>10}{missing:>9}"
+        )
+
+
 @main.command("show")
 @click.argument("name")
-def show_command(name: str) -> None:
+@_version
+def show_command(name: str, version: str) -> None:
     """Print one recorded case and its responses."""
-    for recording in store.read_all([name.partition("/")[0]]):
+    for recording in store.read_all([name.partition("/")[0]], version=version):
         if recording.case.name == name:
-            click.echo(store.case_text(recording.case))
+            click.echo(case_text(recording.case))
             click.echo(json.dumps(recording.responses, indent=1, sort_keys=True, ensure_ascii=False))
             return
     raise click.ClickException(f"no recording of {name}; `list` shows the names")
@@ -102,16 +140,26 @@ def show_command(name: str) -> None:
 
 @main.command("check")
 @_selection
+@_version
 @_connection
 @click.option("--level", type=click.IntRange(1, 3), default=2, show_default=True, help="Level of comparison.")
+@click.option("--differing", is_flag=True, help="Only cases that differ from the newest version.")
 @click.option("--diff-lines", default=8, show_default=True, help="Differences shown per step.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the results to this file.")
 @click.option("--known/--no-known", default=True, help="Accept the steps of known_differences.yaml.")
 @click.option("--prune-known", is_flag=True, help="Remove steps that pass from known_differences.yaml.")
 def check_command(categories: tuple[str, ...], names: tuple[str, ...], **options: Any) -> None:
     """Replay the recorded cases and compare the responses."""
-    chosen = _chosen(categories, names)
-    known = read_known() if options["known"] or options["prune_known"] else {}
+    chosen = _chosen(categories, names, options["version"])
+    if options["differing"]:
+        changed = {
+            each.recording.case.name: each.recording
+            for each in differences_of(options["version"], categories, level=options["level"])
+            if each.steps
+        }
+        chosen = [changed[each.case.name] for each in chosen if each.case.name in changed]
+    version = options["version"] or next(iter(store.recorded_servers()))
+    known = known_differences(version) if options["known"] or options["prune_known"] else {}
     started = time.monotonic()
     steps: list[StepResult] = []
 
@@ -126,12 +174,12 @@ def check_command(categories: tuple[str, ...], names: tuple[str, ...], **options
     failed = [each for each in steps if each.level < options["level"]]
     unknown = [each for each in failed if (each.case, each.step) not in known]
     passing = {(each.case, each.step) for each in steps if each.level >= 2}
-    stale = sorted(passing & known.keys())
+    stale = sorted(passing & read_known(known_file(version)).keys()) if known else []
     click.echo("\n" + table(steps, known))
     for case, number in stale:
         click.echo(f"stale known difference: {case} step {number}")
     if options["prune_known"]:
-        write_known(prune(known, stale))
+        write_known(prune(read_known(known_file(version)), stale), known_file(version))
     if options["json_path"]:
         options["json_path"].write_text(json.dumps(_json_report(steps, known), indent=1) + "\n")
     accepted = len(failed) - len(unknown)
@@ -163,6 +211,7 @@ def record_command(categories: tuple[str, ...], names: tuple[str, ...], **option
 
 @main.command("diff")
 @_selection
+@_version
 @_connection
 @click.option(
     "--against", required=True, type=click.Path(exists=True), help="Kubeconfig of the other server."
@@ -170,24 +219,25 @@ def record_command(categories: tuple[str, ...], names: tuple[str, ...], **option
 @click.option("--level", type=click.IntRange(1, 3), default=2, show_default=True, help="Level of comparison.")
 def diff_command(categories: tuple[str, ...], names: tuple[str, ...], **options: Any) -> None:
     """Run the cases on two servers and print how the second differs from the first."""
-    chosen = _chosen(categories, names)
+    chosen = _chosen(categories, names, options["version"])
     sys.exit(_run(_diff([each.case for each in chosen], options)))
 
 
 @main.command("export")
 @_selection
+@_version
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-def export_command(categories: tuple[str, ...], names: tuple[str, ...], folder: Path) -> None:
+def export_command(categories: tuple[str, ...], names: tuple[str, ...], version: str, folder: Path) -> None:
     """Write recordings as cases/*.yaml and golden/*.json, to exchange them."""
-    click.echo(f"wrote {store.export_files(_chosen(categories, names), folder)} cases to {folder}")
+    click.echo(f"wrote {export_files(_chosen(categories, names, version), folder)} cases to {folder}")
 
 
 @main.command("import")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--server-version", default="", help="Version of the server that was recorded.")
+@click.option("--server-version", required=True, help="Version of the server that was recorded, as v1.36.4.")
 def import_command(folder: Path, server_version: str) -> None:
     """Store cases/*.yaml and golden/*.json of a folder as recordings."""
-    imported = store.import_files(folder)
+    imported = import_files(folder)
     store.write(imported, server_version)
     click.echo(f"imported {len(imported)} cases")
 
@@ -201,8 +251,11 @@ def _sources() -> list[Case]:
     return sources
 
 
-def _chosen(categories: tuple[str, ...], names: tuple[str, ...]) -> list[Recording]:
-    recordings = store.read_all(categories)
+def _chosen(categories: tuple[str, ...], names: tuple[str, ...], version: str = "") -> list[Recording]:
+    try:
+        recordings = store.read_all(categories, version=version)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
     wanted = {each.name for each in select((each.case for each in recordings), categories, names)}
     chosen = [each for each in recordings if each.case.name in wanted]
     if not chosen:
@@ -235,7 +288,12 @@ async def _check(
         if not group:
             continue
         async with (
-            server(options["kubeconfig"], options["context"], controllers=controllers) as config,
+            server(
+                options["kubeconfig"],
+                options["context"],
+                controllers=controllers,
+                version=options["version"],
+            ) as config,
             connect(config, **_connect_options(options)) as runner,
         ):
             async for result in runner.run(each.case for each in group.values()):
@@ -243,21 +301,21 @@ async def _check(
 
 
 async def _record(cases: list[Case], options: dict[str, Any]) -> int:
-    recorded, failed = [], 0
+    recorded: list[Recording] = []
+    missing = 0
     async with (
         server(options["kubeconfig"], options["context"]) as config,
         connect(config, **_connect_options(options)) as runner,
     ):
         async for result in runner.run(cases):
-            try:
-                recorded.append(result.as_recording())
-            except ValueError as error:
-                failed += 1
-                click.echo(f"not recorded: {error}")
+            recorded.append(result.as_recording())
+            if recorded[-1].missing:
+                missing += 1
+                click.echo(f"not recorded: {result.case.name}: {recorded[-1].missing}")
         store.write(recorded, runner.version)
     steps = sum(len(each.responses) for each in recorded)
-    click.echo(f"{len(recorded)} cases recorded with {steps} steps, {failed} failed")
-    return 1 if failed else 0
+    click.echo(f"{len(recorded) - missing} cases recorded with {steps} steps, {missing} failed")
+    return 1 if missing else 0
 
 
 async def _diff(cases: list[Case], options: dict[str, Any]) -> int:
@@ -268,10 +326,11 @@ async def _diff(cases: list[Case], options: dict[str, Any]) -> int:
         connect(config, **_connect_options(options)) as runner,
     ):
         async for result in runner.run(cases):
-            try:
-                first[result.case.name] = result.as_recording()
-            except ValueError as error:
-                click.echo(f"not compared: {error}")
+            recording = result.as_recording()
+            if recording.missing:
+                click.echo(f"not compared: {result.case.name}: {recording.missing}")
+            else:
+                first[result.case.name] = recording
         left = runner.version
     async with (
         server(options["against"]) as config,

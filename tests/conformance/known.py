@@ -4,6 +4,8 @@
       steps:
         category/case: [0, 3]
 
+`known_differences-<version>.yaml` lists steps that differ in one version of Kubernetes only.
+
 Steps are numbered from 0, as in recordings. An entry whose step does not differ any more is reported as
 stale; `check --prune-known` removes it.
 """
@@ -15,6 +17,7 @@ from pathlib import Path
 
 import yaml
 from tests.conformance.cases import HERE
+from tests.conformance.recordings import recorded_servers
 
 KNOWN = HERE / "known_differences.yaml"
 _HEADER = """\
@@ -24,6 +27,16 @@ _HEADER = """\
 
 StepID = tuple[str, int]
 """Name of the case and number of the step."""
+
+
+def known_file(version: str) -> Path:
+    """The file of a version."""
+    return KNOWN.with_name(f"{KNOWN.stem}-{version}.yaml")
+
+
+def known_differences(version: str = "") -> dict[StepID, str]:
+    """Reasons by step for a version, by default the newest."""
+    return read_known() | read_known(known_file(version or next(iter(recorded_servers()))))
 
 
 def read_known(path: Path = KNOWN) -> dict[StepID, str]:

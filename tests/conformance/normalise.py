@@ -26,6 +26,8 @@ _VERSION_IN_MESSAGE = re.compile(
 )
 _PORT = re.compile(r"\b(127\.0\.0\.1|localhost):\d+")
 _RECENT = timedelta(days=2)
+_RECORDED_USER = "admin"
+"""The user name of the kubeconfig in recordings, whatever it is on the server of a run."""
 _MANAGED_FIELDS_ORDER = ("operation", "manager", "subresource", "apiVersion")
 
 
@@ -114,6 +116,8 @@ class Normaliser:
                 return "{continue}"
             if key == "token" and len(item) > 100:
                 return "{token}"
+            if key == "username" and item == self._user:
+                return _RECORDED_USER
         elif key == "userInfo" and isinstance(item, dict) and self._user in (None, item.get("username")):
             return "{me}"
         elif key == "verbs" and isinstance(item, list):

@@ -26,7 +26,7 @@ NEED_CONTROLLERS = frozenset({"gc", "namespaces"})
 
 
 @asynccontextmanager
-async def control_plane(*, controllers: bool) -> AsyncIterator[ClusterConfig]:
+async def control_plane(*, controllers: bool, version: str = "") -> AsyncIterator[ClusterConfig]:
     """Start a `ControlPlane` in this process, configured like the reference server, listening with TLS.
 
     `controllers` is for the categories of `NEED_CONTROLLERS` only: the reference server has no workload
@@ -42,8 +42,8 @@ async def control_plane(*, controllers: bool) -> AsyncIterator[ClusterConfig]:
             token_auth_file=tokens,
             kubeconfig=Path(folder, "kubeconfig"),
             controllers=controllers,
-            kubernetes_version="1.36",
             service_account_issuer="https://kubernetes.default.svc",
+            kubernetes_version=version,
         )
         async with plane:
             config = load_config(plane.kubeconfig)
@@ -52,11 +52,11 @@ async def control_plane(*, controllers: bool) -> AsyncIterator[ClusterConfig]:
 
 @asynccontextmanager
 async def server(
-    kubeconfig: str | None, context: str = "", *, controllers: bool = True
+    kubeconfig: str | None, context: str = "", *, controllers: bool = True, version: str = ""
 ) -> AsyncIterator[ClusterConfig]:
     """The server of a kubeconfig; else one from `KUBEBUILDER_ASSETS`; else the in-process control plane.
 
-    `controllers` applies to the control plane.
+    `controllers` and `version` apply to the control plane.
     """
     if kubeconfig:
         yield load_config(kubeconfig, context=context)
@@ -65,7 +65,7 @@ async def server(
         with start_kube_apiserver(assets) as config, controller_manager(assets, config):
             yield config
     else:
-        async with control_plane(controllers=controllers) as config:
+        async with control_plane(controllers=controllers, version=version) as config:
             yield config
 
 

@@ -201,7 +201,7 @@ def _prepare(assets: Path, scratch: Path) -> tuple[ClusterConfig, str, dict[str,
     front_proxy.issue("front-proxy-client").write(scratch / "proxy.crt", scratch / "proxy.key")
     (scratch / "proxy-ca.crt").write_bytes(front_proxy.certificate)
     token = secrets.token_hex(16)
-    (scratch / "tokens.csv").write_text(f'{token},kubernetes-admin,admin,"system:masters"\n')
+    (scratch / "tokens.csv").write_text(f'{token},kubernetes-admin,admin-uid,"system:masters"\n')
     client_port, peer_port, secure_port = _free_ports(3)
     etcd, peer = f"http://127.0.0.1:{client_port}", f"http://127.0.0.1:{peer_port}"
     commands = {
