@@ -24,7 +24,7 @@ from kubewright.apiserver.encoding.yaml_output import yaml_in_slices
 from kubewright.apiserver.http.messages import HTTPRequest
 from kubewright.apiserver.openapi.service import encode_in_slices
 from kubewright.apiserver.resources.strategy import Strategy
-from kubewright.apiserver.rest import scope, store, validation, writer
+from kubewright.apiserver.rest import scope, store, writer
 from kubewright.apiserver.rest.verbs import patch
 from kubewright.apiserver.slices import run_in_slices, run_in_worker
 from kubewright.controlplane import ControlPlane
@@ -255,7 +255,7 @@ async def written_pods() -> list[Any]:
 
 async def test_long_objects_are_processed_as_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[object] = []
-    for module in (scope, store, validation, writer, patch):
+    for module in (scope, store, writer, patch):
 
         async def count(function: Any) -> Any:
             calls.append(function)
@@ -275,7 +275,7 @@ async def test_long_objects_are_processed_as_short_ones(monkeypatch: pytest.Monk
 async def test_other_tasks_run_while_a_long_object_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every step in the worker thread waits until the event loop has had a turn meanwhile."""
     turned: list[bool] = []
-    for module in (scope, store, validation, writer, patch):
+    for module in (scope, store, writer, patch):
 
         async def run_after_a_turn(function: Any) -> Any:
             turn = threading.Event()

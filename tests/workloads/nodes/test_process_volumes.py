@@ -15,7 +15,7 @@ from tests.workloads.nodes.process_cluster import ProcessCluster, linux_only, st
 
 from kubewright.workloads.nodes.processes import runtime as runtime_module
 from kubewright.workloads.nodes.processes.launch import is_supported
-from kubewright.workloads.nodes.processes.volumes.volumes import AtomicDirectory, FileContent
+from kubewright.workloads.nodes.processes.volumes.atomic_directory import AtomicDirectory, FileContent
 
 pytestmark = linux_only
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
