@@ -1,29 +1,22 @@
 """Operators with one planted bug each: exploration finds every bug, and nothing in the corrected twins.
 
-By default, bug and twin are explored with the fault families that are named in the module; with
-`KUBEWRIGHT_EXPLORE_ALL=1` twins are explored with all families.
+A bug that a variation finds is replayed with that variation; others are explored with the fault families that
+are named in the module. `python -m tests.explore.planted` explores all of them, and their twins, with default
+settings; `KUBEWRIGHT_EXPLORE_ALL=1` explores the twins with all families here.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from tests.explore.planted.kinds import Planted
+from tests.explore.planted.catalogue import NAMES, load
 
-from kubewright.explore import explore, run_once
+from kubewright.explore import explore, explore_specs, run_once
 from kubewright.explore.families import all_families
+from kubewright.explore.testing import replay
 
-NAMES = sorted(each.stem for each in (Path(__file__).parent / "planted").glob("*.py") if each.stem != "kinds")
 IS_COMPLETE = os.environ.get("KUBEWRIGHT_EXPLORE_ALL") == "1"
-
-
-def load(name: str) -> Planted:
-    planted: Planted = importlib.import_module(f"tests.explore.planted.{name}").PLANTED
-    return replace(planted, scenario=replace(planted.scenario, name=name, timeout=300.0))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -34,27 +27,50 @@ def warm_up() -> None:
 
 
 def test_there_are_enough_patterns() -> None:
-    assert len(NAMES) >= 25
+    assert len(NAMES) >= 60
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_bug_is_found(name: str) -> None:
     planted = load(name)
-    if not planted.families:
-        findings = run_once(lambda: planted.build(False), planted.scenario).findings
+
+    def build():
+        return planted.build(False)
+
+    if planted.variation:
+        run, _ = replay(build, [planted.scenario], f"{name}?variation={planted.variation}")
+        assert any(planted.finding in each.message for each in run.findings), run.findings
+    elif "specs" in planted.families:
+        report = explore_specs(build, [planted.scenario])
+        problems = [f"{each.rule}: {text}" for each in report.violations for text in each.problems]
+        assert any(planted.finding in each for each in problems), problems
+    elif not planted.families:
+        findings = run_once(build, planted.scenario).findings
         assert any(planted.finding in each.message for each in findings), findings
-        return
-    result = explore(lambda: planted.build(False), [planted.scenario], families=planted.families)
-    assert any(planted.finding in each.message for each in result.violations), result.violations
-    assert all(each.faults for each in result.violations)
+    else:
+        result = explore(build, [planted.scenario], families=planted.families)
+        assert any(planted.finding in each.message for each in result.violations), result.violations
+        assert all(each.faults for each in result.violations)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_twin_is_clean(name: str) -> None:
     planted = load(name)
+
+    def build():
+        return planted.build(True)
+
+    if "specs" in planted.families:
+        report = explore_specs(build, [planted.scenario])
+        assert [each.problems for each in report.violations] == []
+        return
+    if planted.variation and not IS_COMPLETE:
+        run, _ = replay(build, [planted.scenario], f"{name}?variation={planted.variation}")
+        assert run.findings == []
+        return
     families = [each for each in all_families() if each not in planted.except_families]
     if not IS_COMPLETE:
         families = list(planted.families)
-    result = explore(lambda: planted.build(True), [planted.scenario], families=families)
+    result = explore(build, [planted.scenario], families=families)
     assert [f"{each.token} {each.message}" for each in result.violations] == []
     assert result.nondeterministic == []

@@ -18,6 +18,7 @@ Runs:
 
 - `run`: `run_once`, one run of a scenario with planned faults, and what it violated
 - `reference_checks`: what makes a reference run a violation
+- `oracles`: variations of the scenario and default checks, which need no expectation
 - `run_result`: `Run`, the result of a run, and its `Finding`s
 - `aligned_steps`: steps at the times of the reference run
 - `loop`: `VirtualLoop`, the event loop with virtual time and simulated processes
@@ -47,8 +48,8 @@ Explorations:
 - `baseline`: violations that are known and accepted
 - `testing`: `explored` and `check_replay`, for tests
 - `line_coverage`: the lines of the operator that runs reached
-- `spec_exploration`: `explore_specs` changes every field of a spec; `spec_fields`, `spec_trials` and
-  `spec_dependencies` are its parts
+- `spec_exploration`: `explore_specs` changes every field of a spec; `spec_fields`, `spec_derived`,
+  `spec_trials` and `spec_dependencies` are its parts
 - `foreign`: exploration of programs such as kopf operators
 """
 

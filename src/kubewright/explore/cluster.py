@@ -37,6 +37,7 @@ from .local_webhooks import URL, LocalWebhooks
 from .loop import VirtualLoop
 from .processes import LEASE_NAMESPACE, OperatorProcess
 from .state import RequestRecord, StateRecorder, describe_change, is_ignored
+from .steps import FIELD_MANAGER
 from .trace import Trace, TraceEvent
 from .transport import ScenarioTransport
 
@@ -148,7 +149,9 @@ class SimulatedCluster:
         await plane.start()
         if plane.workloads is not None and plane.workloads.registration is not None:
             await plane.workloads.start_nodes()
-        self.client = Client.from_transport(ScenarioTransport(plane.server, self))
+        self.client = Client.from_transport(ScenarioTransport(plane.server, self)).with_field_manager(
+            FIELD_MANAGER
+        )
         plane.server.dispatcher.listeners.append(self)
         self.recorder = StateRecorder(requests=self.requests, declared=_declared_rules(operator))
         await self.recorder.read(storage, plane.server.prefix)
@@ -206,10 +209,7 @@ class SimulatedCluster:
         before_restart: Callable[[], Any] | None = None,
     ) -> None:
         """Kill a process and restart it later; with `lag`, the API server of the new process lags."""
-        self.record("crash", process.name, "killed")
-        self.loop.kill(process)
-        self._disconnect_streams(process)
-        self._remove(process)
+        self._kill(process)
 
         def restarted(new: OperatorProcess) -> None:
             new.skew = process.skew
@@ -218,6 +218,17 @@ class SimulatedCluster:
                 new.lagging_revision = lag_revision
 
         self._restart(process.replica, restarted, before_restart)
+
+    def restart(self, process: OperatorProcess) -> None:
+        """Kill a process and start its replica again immediately."""
+        self._kill(process)
+        self.start_process(process.replica)
+
+    def _kill(self, process: OperatorProcess) -> None:
+        self.record("crash", process.name, "killed")
+        self.loop.kill(process)
+        self._disconnect_streams(process)
+        self._remove(process)
 
     def upgrade(self, process: OperatorProcess) -> None:
         """Kill a process of the old version, install the new CRDs and start the new version."""

@@ -41,16 +41,27 @@ class Randomness:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
+        self._salt = ""
         self._streams: dict[str, random.Random] = {}
 
     def stream(self, name: str) -> random.Random:
         """Return the generator of a simulated process."""
         found = self._streams.get(name)
         if found is None:
-            digest = hashlib.sha256(f"{self.seed}/{name}".encode()).digest()
-            start = int.from_bytes(digest, "big")
-            found = self._streams[name] = random.Random(start)  # noqa: S311 - reproducible by design
+            found = random.Random(self._start(name))  # noqa: S311 - reproducible by design
+            self._streams[name] = found
         return found
+
+    def _start(self, name: str) -> int:
+        digest = hashlib.sha256(f"{self.seed}/{name}{self._salt}".encode()).digest()
+        return int.from_bytes(digest, "big")
+
+    def use_other_values(self) -> None:
+        """Draw other values from now on, in all processes and in the control plane."""
+        self._salt = "/other"
+        for name, stream in self._streams.items():
+            _seed(stream, self._start(name))
+        random.seed(self._start("random"))
 
     def read(self, size: int) -> bytes:
         """Return bytes of the stream of the running process."""

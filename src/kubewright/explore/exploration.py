@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from .oracles.names import LATE_WRITE
 from .replay import RunToken
 from .run_result import Finding, Run
 
@@ -106,6 +107,8 @@ class Exploration:
     """Scenarios whose reference run had another trace when it was repeated."""
     notes: list[str] = field(default_factory=list)
     """What else was learned, one line each."""
+    warnings: list[Violation] = field(default_factory=list)
+    """What is not safe, and which nearly every operator does: late writes of a paused leader."""
     coverage: list[FileCoverage] = field(default_factory=list)
     """Reached lines of the operator, if requested."""
     unexplored: dict[str, list[str]] = field(default_factory=dict)
@@ -155,7 +158,8 @@ class Exploration:
         tolerances: Sequence[str] = (),
     ) -> None:
         """Add what a run has violated, to an equal violation of another run if there is one."""
-        key = key_of(finding, run)
+        is_warning = finding.name == LATE_WRITE
+        key = (LATE_WRITE, "") if is_warning else key_of(finding, run)
         known = self._found.get((run.scenario, key))
         if known is not None:
             known.add(finding, family, order, run)
@@ -170,7 +174,7 @@ class Exploration:
             order=order,
             tolerances=tolerances,
         )
-        self.violations.append(violation)
+        (self.warnings if is_warning else self.violations).append(violation)
 
     def finish(self, seconds: float) -> None:
         """Sort the violations by the order of their runs."""
@@ -191,7 +195,7 @@ class Progress:
 def token_of(run: Run) -> RunToken:
     """Return the token that replays a run."""
     faults = tuple(each.named_in(run.trace) for each in run.faults)
-    return RunToken(run.scenario, faults, run.seed, run.replicas, run.skipped_steps)
+    return RunToken(run.scenario, faults, run.seed, run.replicas, run.skipped_steps, run.variation)
 
 
 def key_of(finding: Finding, run: Run) -> ViolationKey:

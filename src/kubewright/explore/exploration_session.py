@@ -31,11 +31,15 @@ from typing import TYPE_CHECKING
 
 from .exploration import ExplorationBudget, ViolationKey, key_of
 from .factories import OperatorPool
-from .families import enumerate_faults, in_fair_order
+from .families import VARIATION, enumerate_faults, in_fair_order
 from .faults import Fault, Plan
 from .forks import Emit, fork_emitter, receive
 from .line_coverage import LineTracer, operator_files
 from .minimise import Minimisation, minimise
+from .oracles.catalogue import variations_of
+from .oracles.clock import time_of_day_rules
+from .oracles.names import LATE_WRITE
+from .oracles.probe import Probe
 from .run import Run, SimulatedRun
 from .session import Session
 
@@ -65,6 +69,8 @@ class SessionOptions:
     families: Sequence[str]
     seed: int = 0
     jobs: int = 1
+    with_variations: bool = False
+    """Whether variations of the scenario are executed as well."""
     with_pairs: bool = False
     """Whether runs have two faults instead of one."""
     failing: frozenset[Fault] = frozenset()
@@ -100,6 +106,10 @@ def explore_session(options: SessionOptions, emit: Emit) -> None:
         }
         plans = {PAIRS: pairs_of(clean, reference.trace)}
     runs = _Runs(session, reference, expected, options.budget, emit)
+    if options.with_variations:
+        runs.vary(families=len(options.families))
+    if "clock" in options.families:
+        session.run.time_of_day = time_of_day_rules(session, reference)
     runs.explore(plans, most=MAX_PAIRS if options.with_pairs else 0)
     for key, found in runs.first_of_each_violation(options.known).items():
         smallest = _run_all(session, minimise(found, expected, key[0]))
@@ -172,6 +182,28 @@ class _Runs:
         """Numbers of the plans in the enumeration."""
         self._started = real_monotonic()
 
+    def vary(self, *, families: int) -> None:
+        """Execute the variations of the scenario; what they find is not minimised.
+
+        Of a budget of runs, they use the share of one family.
+        """
+        run, reference = self._session.run, self._reference
+        control = self._session.execute(reference=reference, variation="control")
+        run.random, run.periodic = control.random, control.periodic
+        reference.random_values = self._expected.random_values = control.random_values
+        names = variations_of(Probe(run), reference, run.scenario.allow)
+        self._emit("plans", {VARIATION: names})
+        if not control.ok:
+            self._emit("run", (VARIATION, -1, control))
+        if self._budget.runs:
+            names = names[: -(-self._budget.runs // (families + 1))]
+            self._budget = replace(self._budget, runs=max(self._budget.runs - len(names), 1))
+        for order, name in enumerate(names):
+            if self._is_exhausted():
+                return
+            varied = self._session.execute(reference=reference, variation=name)
+            self._emit("run", (VARIATION, order, varied))
+
     def explore(self, plans: Mapping[str, Sequence[Plan]], *, most: int = 0) -> None:
         """Execute a run per plan, or as many as the budget allows, and emit them.
 
@@ -208,7 +240,9 @@ class _Runs:
     def _add(self, family: str, order: int, run: Run) -> None:
         for each in run.findings:
             key = key_of(each, run)
-            if each.name != "process" and (key not in self._found or self._found[key][0] > order):
+            if each.name in ("process", LATE_WRITE):
+                continue
+            if key not in self._found or self._found[key][0] > order:
                 self._found[key] = (order, run)
 
     def _execute(self, planned: Sequence[tuple[str, Plan]], emit: Emit) -> None:

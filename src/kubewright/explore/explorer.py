@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from .exploration import Exploration, ExplorationBudget, Progress, ViolationKey
 from .exploration_session import PAIRS, SessionOptions, explore_session
-from .families import all_families, single_families
+from .families import VARIATION, all_families, single_families
 from .forks import fork_emitter, receive
 from .line_coverage import measure
 from .session import available_cpus
@@ -119,7 +119,8 @@ def explore(
         for each in scenarios
     ]
     for each in base:
-        explorer.plan(each, weight=len(single))
+        varied = VARIATION in families
+        explorer.plan(replace(each, with_variations=varied), weight=len(single) + varied)
         if "leader" in families:
             explorer.plan(replace(each, families=["leader"], replicas=2))
         if "upgrade" in families and old_factory is not None:
@@ -236,7 +237,7 @@ class _Session:
             case "reference":
                 self._reference = value
             case "plans":
-                self._pending = {name: dict.fromkeys(plans) for name, plans in value.items()}
+                self._pending |= {name: dict.fromkeys(plans) for name, plans in value.items()}
                 self._result.add_points({name: len(plans) for name, plans in value.items()})
             case "planned":
                 self._total = value
@@ -268,7 +269,8 @@ class _Session:
         for family, plans in self._pending.items():
             if plans:
                 result.is_exhausted = True
-                names = [] if family == PAIRS else [f"{self._name}?faults={each}" for each in plans]
+                query = "variation" if family == VARIATION else "faults"
+                names = [] if family == PAIRS else [f"{self._name}?{query}={each}" for each in plans]
                 result.unexplored.setdefault(family, []).extend(names)
         return reference
 
@@ -279,7 +281,7 @@ class _Session:
         result.runs += 1
         result.cpu_seconds += run.cpu_seconds
         result.runs_by_family[family] = result.runs_by_family.get(family, 0) + 1
-        self._pending[family].pop(",".join(map(str, run.faults)), None)
+        self._pending[family].pop(run.variation or ",".join(map(str, run.faults)), None)
         if run.findings and len(run.faults) == 1 and self._options.replicas == 1:
             self._explorer.failing.setdefault(self._name, set()).update(run.faults)
         for each in run.findings:

@@ -35,6 +35,8 @@ _ORDER: Final = (
 )
 SPECIAL: Final = ("leader", "upgrade")
 """Families that need another cluster than that of the reference run."""
+VARIATION: Final = "variation"
+"""Name under which variations of the scenario (`oracles`) are selected and counted, as a family."""
 _IN_PROCESS_POINTS: Final = ("external",)
 """Families whose points only simulated processes have."""
 
@@ -47,7 +49,7 @@ def single_families() -> tuple[str, ...]:
 
 def all_families() -> tuple[str, ...]:
     """Return the names of all families."""
-    return (*single_families(), *SPECIAL)
+    return (*single_families(), *SPECIAL, VARIATION)
 
 
 def program_families() -> tuple[str, ...]:
@@ -106,4 +108,11 @@ def spread_out(values: Sequence[T]) -> Iterator[T]:
             yield values[index]
 
 
-__all__ = ["all_families", "enumerate_faults", "in_fair_order", "program_families", "single_families"]
+__all__ = [
+    "VARIATION",
+    "all_families",
+    "enumerate_faults",
+    "in_fair_order",
+    "program_families",
+    "single_families",
+]

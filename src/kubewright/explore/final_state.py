@@ -18,12 +18,13 @@ matches any part of a name.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from .state import ClusterState, StateObject
+from .state import ClusterState, StateObject, is_of_user
 
 NormalisedState = dict[str, list[Any]]
 """Normalised objects by kind, namespace and name; several if names were generated."""
@@ -65,20 +66,27 @@ class Difference:
 
 
 def normalise(
-    state: ClusterState, external: Mapping[str, Mapping[str, Any]] | None = None
+    state: ClusterState,
+    external: Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    compare_secrets: bool = False,
 ) -> NormalisedState:
-    """Return the comparable form of a state and of the data of external systems."""
+    """Return the comparable form of a state and of the data of external systems.
+
+    With `compare_secrets`, values of Secrets are replaced by checksums: for two states of one run.
+    """
     generated = _generated_values(state)
     pattern = None
     if generated:
         names = sorted(generated, key=len, reverse=True)
         pattern = re.compile(rf"(?<![\d.])(?:{'|'.join(map(re.escape, names))})(?!\d|\.\d)")
     result: NormalisedState = {}
-    for obj in state:
+    # Objects of the setup are part of it: the operator may change them.
+    for obj in (*filter(is_of_user, state.baseline.values()), *state):
         key = obj.key
         if key.kind == "ConfigMap" and key.name == "kube-root-ca.crt":
             continue
-        data = _object(obj, generated, pattern)
+        data = _object(obj, generated, pattern, compare_secrets)
         name = generated.get(obj.name, obj.name)
         kind = f"{key.kind}.{key.group}" if key.group else key.kind
         where = f"{kind} {key.namespace}/{name}" if key.namespace else f"{kind} {name}"
@@ -157,10 +165,16 @@ def _tolerates(difference: Difference, rule: str) -> bool:
     return fnmatchcase(actual, path) or actual.startswith(f"{path}.")
 
 
-def _object(obj: StateObject, names: Mapping[str, str], pattern: re.Pattern[str] | None) -> dict[str, Any]:
+def _object(
+    obj: StateObject, names: Mapping[str, str], pattern: re.Pattern[str] | None, compare_secrets: bool
+) -> dict[str, Any]:
     data = dict(obj.data)
     if obj.key.kind == "Secret" and not obj.key.group:
-        data["data"] = dict.fromkeys(data.get("data") or {}, "<secret>")
+        values = data.get("data") or {}
+        data["data"] = {
+            name: f"<secret {zlib.crc32(value.encode()):08x}>" if compare_secrets else "<secret>"
+            for name, value in values.items()
+        }
     metadata = {name: value for name, value in obj.metadata.items() if name not in _METADATA}
     if "ownerReferences" in metadata:
         metadata["ownerReferences"] = [
@@ -168,11 +182,19 @@ def _object(obj: StateObject, names: Mapping[str, str], pattern: re.Pattern[str]
             for each in metadata["ownerReferences"]
         ]
     data["metadata"] = metadata
+    if b'"f:imagePullPolicy"' not in obj.raw and b'"imagePullPolicy"' in obj.raw:
+        data = _without(data, "imagePullPolicy")  # the server sets it once, from the tag of the first image
     generation = obj.metadata.get("generation")
     result: dict[str, Any] = _value(data, names, pattern)
     if generation is not None:
         _replace_generations(result, generation)
     return result
+
+
+def _without(value: Any, name: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _without(item, name) for key, item in value.items() if key != name}
+    return [_without(item, name) for item in value] if isinstance(value, list) else value
 
 
 def _replace_generations(value: Any, generation: int) -> None:

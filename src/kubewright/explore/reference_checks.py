@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
+from .oracles.names import ORACLES
 from .trace import Trace
 
-CHECKS: Final = ("external", "failing", "steps", "writes")
-"""Names of the checks, which a scenario can allow."""
+CHECKS: Final = ("external", "failing", "steps", "writes", *ORACLES)
+"""Names of the checks, variations and default checks, which a scenario can switch off."""
 _CHANGING: Final = ("apply", "patch", "delete")
 
 

@@ -44,6 +44,7 @@ class RunToken:
     seed: int = 0
     replicas: int = 1
     skip: tuple[int, ...] = ()
+    variation: str = ""
 
     @classmethod
     def parse(cls, text: str) -> RunToken:
@@ -51,7 +52,7 @@ class RunToken:
         token, hash_, points = text.strip().partition("#")
         name, _, query = token.partition("?")
         values = dict(parse_qsl(query, keep_blank_values=True))
-        unknown = set(values) - {"faults", "seed", "replicas", "skip"}
+        unknown = set(values) - {"faults", "seed", "replicas", "skip", "variation"}
         if not name or unknown:
             what = f"unknown fields {', '.join(sorted(unknown))}" if unknown else "the scenario is missing"
             raise ReplayError(f"{text!r} is not a replay token ({what}); expected SCENARIO?faults=...&seed=0")
@@ -66,6 +67,7 @@ class RunToken:
                 int(values.get("seed", 0)),
                 int(values.get("replicas", 1)),
                 tuple(int(each) for each in values.get("skip", "").split(",") if each),
+                values.get("variation", ""),
             )
         except (FaultError, ValueError) as error:
             raise ReplayError(f"{text!r} is not a replay token: {error}") from None
@@ -74,6 +76,8 @@ class RunToken:
         parts = []
         if self.faults:
             parts.append(f"faults={quote(','.join(map(str, self.faults)), safe='@=,.')}")
+        if self.variation:
+            parts.append(f"variation={quote(self.variation, safe='./:')}")
         parts.append(f"seed={self.seed}")
         if self.replicas != 1:
             parts.append(f"replicas={self.replicas}")

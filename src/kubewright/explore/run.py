@@ -41,6 +41,12 @@ from .factories import OperatorPool
 from .faults import Fault, plan_of
 from .final_state import NormalisedState, differences, normalise
 from .loop import PROCESS, Livelock, ProcessState, VirtualLoop
+from .oracles.catalogue import parse_variation
+from .oracles.default_checks import check_fault, check_reference
+from .oracles.late_writes import late_write_of
+from .oracles.names import LATE_WRITE
+from .oracles.probe import Probe
+from .oracles.variation import VariedSteps
 from .processes import OperatorProcess
 from .reference_checks import reference_problems
 from .run_result import Finding, Run
@@ -108,6 +114,13 @@ class SimulatedRun:
         self.tolerances = (*scenario.tolerate, *tolerances)
         self.faults: tuple[Fault, ...] = ()
         self.skip: tuple[int, ...] = ()
+        self.variation = ""
+        self.random: tuple[str, ...] = ()
+        self.periodic: tuple[str, ...] = ()
+        """Tolerances for random values and periodic changes, see `oracles.control`."""
+        self.random_values: tuple[str, ...] = ()
+        self.time_of_day: tuple[str, ...] = ()
+        """Tolerances for what depends on the time of the day, see `oracles.clock`."""
         self.findings: list[Finding] = []
         self.errors: list[str] = []
         self._seen: set[tuple[str, str]] = set()
@@ -157,9 +170,9 @@ class SimulatedRun:
         finally:
             logging.disable(logging.NOTSET)
 
-    def execute(self, faults: Sequence[Fault] = (), *, skip: Sequence[int] = ()) -> Run:
-        """Run the scenario and return the result."""
-        self.faults, self.skip = tuple(faults), tuple(skip)
+    def execute(self, faults: Sequence[Fault] = (), *, skip: Sequence[int] = (), variation: str = "") -> Run:
+        """Run the scenario, or a variation of it, and return the result."""
+        self.faults, self.skip, self.variation = tuple(faults), tuple(skip), variation
         self.cluster.plan = plan_of(self.faults)
         began = time.process_time()
         if self._tracer is not None:
@@ -188,7 +201,11 @@ class SimulatedRun:
         else:
             cluster.max_requests = 20_000
             self.loop.max_steps = self.loop.step + 20_000_000
-        self._steps = AlignedSteps(cluster.client, reference, skip=self.skip, on_step=self._on_step)
+        aligned_with = None if self.variation else reference
+        self._steps = AlignedSteps(cluster.client, aligned_with, skip=self.skip, on_step=self._on_step)
+        if self.variation:
+            await self._until_limit(self._vary())
+            return
         cluster.start_processes()
         await asyncio.sleep(START_SECONDS)
         if await self._until_limit(self._do_steps()):
@@ -204,6 +221,23 @@ class SimulatedRun:
         self.find("convergence", str(self._limit.exception()))
         task.cancel()
         return False
+
+    async def _vary(self) -> None:
+        """Do the steps with those of the variation, which checks the states itself."""
+        variation, probe = parse_variation(self.variation), Probe(self)
+        await variation.begin(probe)
+        self.cluster.start_processes()
+        await asyncio.sleep(START_SECONDS)
+        try:
+            await self.scenario(VariedSteps(self._steps, variation, probe))
+        except APIError as error:
+            self.cluster.record("log", "scenario", f"{type(error).__name__}: {error}")
+        self._steps.end_last()
+        if not self.findings:
+            await variation.finish(probe)
+        if not self.findings:
+            for name, message in check_reference(self.cluster, is_idle=False):
+                self.find(name, message)
 
     async def _do_steps(self) -> None:
         try:
@@ -229,8 +263,7 @@ class SimulatedRun:
             since = max(cluster.changed_at, 0.0)
             if loop.now - since > 1.05 * quiet:
                 converged = True
-                has_skew = any(each.action == "skew" for each in self.faults)
-                if reference is None or has_skew or (since != last_changed and not self._differences()):
+                if reference is None or (since != last_changed and not self._differences()):
                     break
                 last_changed = since
             if loop.now >= deadline:
@@ -259,7 +292,10 @@ class SimulatedRun:
         assert self.reference is not None
         state = self.cluster.recorder.snapshot(time=self.loop.now)
         self._final_state = normalise(state, self.cluster.external.data)
-        return list(differences(self.reference.final_state, self._final_state, self.tolerances))
+        rules = (*self.tolerances, *(each for each in self.random if ":" in each))
+        if any(each.action == "skew" for each in self.faults):
+            rules = (*rules, *self.time_of_day)
+        return list(differences(self.reference.final_state, self._final_state, rules))
 
     def _finish(self) -> None:
         """Check the final state."""
@@ -278,13 +314,26 @@ class SimulatedRun:
                 )
                 for problem in problems:
                     self.find("reference", problem)
+                for name, message in check_reference(self.cluster):
+                    self.find(name, message)
             return
-        # With another clock an operator may decide otherwise; invariants say what it may decide.
-        has_skew = any(each.action == "skew" for each in self.faults)
-        found = [] if has_skew else self._differences()
+        found = self._differences()
         if found:
             more = f" and {len(found) - MAX_DIFFERENCES} more" if len(found) > MAX_DIFFERENCES else ""
-            self.find("final-state", "; ".join(map(str, found[:MAX_DIFFERENCES])) + more)
+            what = "; ".join(map(str, found[:MAX_DIFFERENCES])) + more
+            late = late_write_of(self.cluster.trace, self.faults, found)
+            if late:
+                self.find(
+                    LATE_WRITE,
+                    f"a leader that was paused continues with `{late}` and replaces newer state: {what}; "
+                    "send a precondition (resource_version), or update what was read",
+                )
+            else:
+                self.find("final-state", what)
+        is_paused = any(each.action == "pause" for each in self.faults)
+        if self.faults:
+            for name, message in check_fault(self.cluster, self.reference, is_paused=is_paused):
+                self.find(name, message)
         allowed = self.scenario.extra_writes
         most = (
             2 * self.reference.writes + EXTRA_WRITES if allowed is None else self.reference.writes + allowed
@@ -312,6 +361,10 @@ class SimulatedRun:
             missed=tuple(each for each in self.faults if each not in cluster.injected),
             skipped_steps=self.skip,
             replicas=self.replicas,
+            variation=self.variation,
+            random=self.random,
+            periodic=self.periodic,
+            random_values=self.random_values,
             findings=self.findings,
             trace=cluster.trace,
             final_state=self._final_state or normalise(state, cluster.external.data),
@@ -335,8 +388,8 @@ class SimulatedRun:
     # Findings
 
     def find(self, name: str, message: str) -> None:
-        """Record a violation, once."""
-        if (name, message) in self._seen:
+        """Record a violation, once, unless the scenario allows it."""
+        if (name, message) in self._seen or name in self.scenario.allow:
             return
         self._seen.add((name, message))
         number = max(len(self.cluster.trace.events) - 1, 0)
@@ -414,6 +467,7 @@ def run_once(
     skip: Sequence[int] = (),
     old_factory: OperatorFactory | None = None,
     tolerances: Sequence[str] = (),
+    variation: str = "",
     on_point: Callable[[TraceEvent], None] | None = None,
 ) -> Run:
     """Run a scenario in this Python process and return the result.
@@ -433,7 +487,7 @@ def run_once(
     )
     with run.prepared():
         run.cluster.on_point = on_point
-        result = run.execute(faults, skip=skip)
+        result = run.execute(faults, skip=skip, variation=variation)
     del run
     gc.collect()  # the cluster is full of cycles, and is larger than the rest of the process
     return result

@@ -38,6 +38,14 @@ class Run:
     """Faults whose point was not reached."""
     skipped_steps: tuple[int, ...] = ()
     replicas: int = 1
+    variation: str = ""
+    """Text of the variation (`oracles`); empty for a run of the scenario as it is."""
+    random: tuple[str, ...] = ()
+    """Tolerances for fields with random values, which the variation `control` has found."""
+    periodic: tuple[str, ...] = ()
+    """Tolerances for what changes while nothing happens."""
+    random_values: tuple[str, ...] = ()
+    """Random values of Secrets, as `namespace/name:key`."""
     findings: list[Finding] = field(default_factory=list)
     trace: Trace = field(default_factory=Trace)
     final_state: NormalisedState = field(default_factory=dict)

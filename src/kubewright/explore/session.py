@@ -75,13 +75,18 @@ class Session:
         self._prepared.__exit__(None, None, None)
 
     def execute(
-        self, faults: Sequence[Fault] = (), *, skip: Sequence[int] = (), reference: Run | None = None
+        self,
+        faults: Sequence[Fault] = (),
+        *,
+        skip: Sequence[int] = (),
+        reference: Run | None = None,
+        variation: str = "",
     ) -> Run:
         """Run the scenario in a forked process and return the result."""
 
         def execute() -> Run:
             self.run.reference = reference
-            return self.run.execute(faults, skip=skip)
+            return self.run.execute(faults, skip=skip, variation=variation)
 
         result: Run = run_forked(execute)
         return result

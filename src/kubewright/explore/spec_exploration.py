@@ -28,6 +28,7 @@ from .reports.model import ExplorationReport, FamilyReport, ViolationReport
 from .run import SimulatedRun
 from .session import Session
 from .spec_dependencies import Dependency, Rule, related_fields, rules_of
+from .spec_derived import derived_values
 from .spec_fields import REMOVED, FieldSchema, fields_of, get_field, values_for, with_field
 from .spec_trials import Outcome, Trial, TrialSession
 
@@ -236,11 +237,15 @@ class _SpecExplorer:
         """Index of the violation of each rule and field; other values of the field only count."""
         self._field = ""
         self._healthy: NormalisedState = {}
+        self._ignores_failure = False
+        """Whether the status of the original object reports a failure, so that a failure means nothing."""
 
     def explore(self) -> SpecResult:
         """Explore all fields."""
         trial = self._execute([self.base])
         (outcome, *_) = trial.outcomes or [Outcome(rejection="the run ended before the first step")]
+        self._ignores_failure = bool(outcome.failure)
+        outcome.failure = ""  # without other controllers, an object may never become ready
         if not outcome.is_healthy or trial.findings:
             reason = outcome.rejection or "; ".join(
                 [*outcome.errors, *(f"{name}: {message}" for name, message in trial.findings)]
@@ -257,14 +262,21 @@ class _SpecExplorer:
 
     def _execute(self, specs: Sequence[Mapping[str, Any]], problem: str = "") -> Trial:
         self.result.trials += 1
-        return self.trials.execute(specs, problem)
+        trial = self.trials.execute(specs, problem)
+        if self._ignores_failure:
+            for each in trial.outcomes:
+                each.failure = ""
+        return trial
 
     def _explore_field(self, target: FieldSchema) -> None:
         self._field = str(target)
         found = FieldResult(self._field)
         self.result.fields.append(found)
         states: list[tuple[dict[str, Any], str, NormalisedState]] = []
-        for value in values_for(target, get_field(self.base, target.path)):
+        current = get_field(self.base, target.path)
+        values = values_for(target, current)
+        values += [each for each in derived_values(current, self._healthy) if each not in values]
+        for value in values:
             changed = with_field(self.base, target.path, value)
             label = f"{target}={value!r}" if value is not REMOVED else f"{target} removed"
             outcome = self._try(changed, label)

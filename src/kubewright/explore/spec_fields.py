@@ -92,7 +92,7 @@ def _candidates(schema: Schema, current: Any) -> Iterator[Any]:
         case "string":
             yield from _strings(schema, current)
         case "array":
-            yield from _lists(schema)
+            yield from _lists(schema, current)
         case "object":
             yield from _maps(schema)
 
@@ -132,7 +132,11 @@ def _strings(schema: Schema, current: Any) -> Iterator[str]:
         yield from texts
 
 
-def _lists(schema: Schema) -> Iterator[list[Any]]:
+def _lists(schema: Schema, current: Any) -> Iterator[list[Any]]:
+    if isinstance(current, list) and current:
+        yield current[1:]
+        yield current[:-1]
+        yield current[::-1]
     items = schema.get("items") or {}
     least, most = schema.get("minItems") or 0, schema.get("maxItems")
     values = list(_items(items))

@@ -16,6 +16,7 @@ from kubewright.api.errors import APIError
 
 from .final_state import NormalisedState, normalise
 from .forks import run_forked
+from .oracles.status_checks import READY_CONDITIONS
 from .reports.run_report import describe_run
 from .scenarios import Scenario
 from .session import Session
@@ -23,10 +24,12 @@ from .session import Session
 if TYPE_CHECKING:
     from .reports.model import ViolationReport
     from .run import SimulatedRun
+    from .state import ClusterState
     from .steps import Steps
 
 QUIET_SECONDS = 60.0
 TIMEOUT = 900.0
+FAILED_PHASES = frozenset(("Failed", "Error", "Degraded", "Invalid", "Rejected"))
 _LOCKING_ERRORS = ("Conflict",)
 """Errors of optimistic locking, after which a reconcile is retried."""
 
@@ -43,11 +46,13 @@ class Outcome:
     deleted: list[str] = field(default_factory=list)
     """Objects that existed before, and were deleted or created again."""
     is_converged: bool = True
+    failure: str = ""
+    """What the status of the object reports as a failure."""
 
     @property
     def is_healthy(self) -> bool:
         """Whether the spec was accepted and the operator handled it."""
-        return not self.rejection and self.is_converged and not self.errors
+        return not self.rejection and self.is_converged and not self.errors and not self.failure
 
 
 @dataclass(slots=True)
@@ -136,11 +141,27 @@ async def _apply(run: SimulatedRun, steps: Steps, obj: Mapping[str, Any]) -> Out
             if each.kind == "log" and not any(f": {name}:" in each.text for name in _LOCKING_ERRORS)
         )
     )
+    outcome.failure = _failure(after, obj)
     for key, known in before.objects.items():
         found = after.objects.get(key)
         if found is None or found.uid != known.uid:
             outcome.deleted.append(str(known))
     return outcome
+
+
+def _failure(state: ClusterState, applied: Mapping[str, Any]) -> str:
+    """Return what the status of an object reports as a failure; empty if nothing."""
+    metadata = applied.get("metadata") or {}
+    for each in state:
+        if each.key.kind != applied.get("kind") or each.name != metadata.get("name"):
+            continue
+        phase = each.get("status", "phase")
+        if phase in FAILED_PHASES:
+            return f"status.phase is {phase}"
+        for condition in each.get("status", "conditions", default=()) or ():
+            if condition.get("type") in READY_CONDITIONS and condition.get("status") == "False":
+                return f"the condition {condition['type']} is False"
+    return ""
 
 
 __all__ = ["Outcome", "Trial", "TrialSession"]

@@ -37,6 +37,8 @@ Actor = Literal["operator", "scenario", "control-plane"]
 
 IGNORED_RESOURCES: Final = frozenset(("events", "leases"))
 """Resources that are neither part of a state nor counted as writes."""
+_USERS: Final = (b'"manager":"scenario"', b'"manager":"setup"')
+"""Field managers of what a user creates, as they are stored."""
 _READS: Final = frozenset(("get", "list", "watch"))
 
 
@@ -56,13 +58,15 @@ class StateKey(NamedTuple):
 class StateObject:
     """An object as it is stored at a revision. `data` is shared and must not be changed."""
 
-    __slots__ = ("_data", "_key", "create_revision", "raw", "revision", "storage_key")
+    __slots__ = ("_data", "_key", "create_revision", "is_created_by_user", "raw", "revision", "storage_key")
 
     def __init__(self, storage_key: str, raw: bytes, *, create_revision: int, revision: int) -> None:
         self.storage_key = storage_key
         self.raw = raw
         self.create_revision = create_revision
         self.revision = revision
+        self.is_created_by_user = False
+        """Whether its first version was applied by the scenario or its setup; set by the recorder."""
         self._data: dict[str, Any] | None = None
         self._key: StateKey | None = None
 
@@ -382,6 +386,11 @@ class StateRecorder:
             return
         obj = StateObject(key, value, create_revision=create_revision, revision=revision)
         known = self._baseline.get(key)
+        first = known or self._objects.get(key)
+        if first is not None and first.create_revision == create_revision:
+            obj.is_created_by_user = first.is_created_by_user
+        else:
+            obj.is_created_by_user = any(each in value for each in _USERS)
         if known is not None and known.create_revision == create_revision:
             self._baseline = {**self._baseline, key: obj}
         else:
@@ -438,6 +447,11 @@ class StateRecorder:
         return self.state
 
 
+def is_of_user(obj: StateObject) -> bool:
+    """Whether a user has created an object, in the setup or the steps of the scenario."""
+    return obj.is_created_by_user and not obj.owner_references and obj.key.kind != "CustomResourceDefinition"
+
+
 def is_ignored(key: str) -> bool:
     """Whether a storage key belongs to a resource that is not part of a state."""
     return not IGNORED_RESOURCES.isdisjoint(key.split("/", 4)[2:4])
@@ -464,5 +478,6 @@ __all__ = [
     "StateObject",
     "StateRecorder",
     "is_ignored",
+    "is_of_user",
     "split_kind",
 ]

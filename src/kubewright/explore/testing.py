@@ -20,6 +20,7 @@ from .exploration import Exploration, ExplorationBudget, Violation
 from .explorer import explore
 from .factories import ModuleFactory, OperatorPool
 from .forks import run_forked
+from .oracles.clock import time_of_day_rules
 from .replay import RunToken, check_reached, find_scenario, located
 from .run import Run, SimulatedRun
 from .scenarios import Scenario, SetupObject, StepFunction, scenario
@@ -124,8 +125,12 @@ def replay(
         is_upgrade = any(each.action == "upgrade" for each in wanted.faults)
         with session(False) as prepared:
             reference = prepared.execute(skip=wanted.skip)
+            if wanted.variation and reference.ok:
+                return _replay_variation(prepared, reference, wanted.variation), reference
             if not wanted.faults:
                 return reference, reference
+            if any(each.action == "skew" for each in wanted.faults):
+                prepared.run.time_of_day = time_of_day_rules(prepared, reference)
             faults = located(wanted.faults, reference)
             if not is_upgrade:
                 return prepared.execute(faults, skip=wanted.skip, reference=reference), reference
@@ -137,6 +142,15 @@ def replay(
     if reference.ok:
         check_reached(run, reference)
     return run, reference
+
+
+def _replay_variation(session: Session, reference: Run, variation: str) -> Run:
+    """Execute a variation of a scenario, with what is known about random values and periodic changes."""
+    control = session.execute(reference=reference, variation="control")
+    if variation == "control":
+        return control
+    session.run.random, session.run.periodic = control.random, control.periodic
+    return session.execute(reference=reference, variation=variation)
 
 
 def check_replay(

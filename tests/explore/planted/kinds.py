@@ -87,10 +87,14 @@ class Planted:
     build: Callable[[bool], Operator]
     """Returns the corrected operator if its argument is true, else the one with the bug."""
     scenario: Scenario
-    families: Sequence[str]
+    families: Sequence[str] = ()
     """Fault families of which at least one finds the bug; empty if the bug needs no fault."""
     finding: str
     """Part of the text of the violation that is expected."""
+    variation: str = ""
+    """Variation that finds the bug, such as `restart`, if no fault is needed."""
+    topic: str = "faults"
+    """Class of the bug, for the table in `docs/explore.md`."""
     except_families: Sequence[str] = ()
     """Families that find another bug in both: a paused leader continues with an unconditional write, which
     only a precondition or, in external systems, a fencing token prevents."""

@@ -406,6 +406,8 @@ def _print_figures(result: Exploration) -> None:
         click.echo(relative_paths(each))
     for name in result.nondeterministic:
         click.echo(f"warning: the scenario {name} is not deterministic; replays may differ")
+    for found in result.warnings:
+        click.echo(f"warning: {found.name}: {found.message} ({found.count} runs, replay: {found.token})")
 
 
 def _read_replay(text: str, scenario_files: tuple[str, ...]) -> Replay:

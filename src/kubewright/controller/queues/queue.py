@@ -138,6 +138,12 @@ class WorkQueue(Generic[K]):
         return self._waiting_count
 
     @property
+    def longest_delay(self) -> float:
+        """Seconds until all keys that wait for their delay are ready."""
+        last = max((each.ready_at for each in self._items.values() if each.ready_at), default=0.0)
+        return max(0.0, last - self._now()) if last else 0.0
+
+    @property
     def locked(self) -> dict[K, float]:
         """Keys being processed, with the loop time at which processing started."""
         return dict(self._locked)

@@ -1,0 +1,172 @@
+"""`RoundTrip`: a field of the spec that is changed and changed back ends in the same state.
+
+Tried are the fields that the scenario changes, with their earlier values and others of the schema: a scale up
+and down, a spec that fails and is repaired. Of other fields, booleans are switched and lists get other
+elements; `explore_specs` tries all values of all fields. `CreateAgain` deletes an object and creates it again
+with the same spec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kubewright.explore.final_state import differences
+from kubewright.explore.spec_fields import REMOVED, FieldSchema, fields_of, get_field, values_for
+
+from .probe import Probe, desired_of
+from .variation import Variation
+
+if TYPE_CHECKING:
+    from kubewright.explore.state import ClusterState, StateObject
+
+MAX_VALUES = 3
+"""Values that are tried for each field."""
+MAX_TEXT = 60
+
+
+class RoundTrip(Variation):
+    """Change one field of each object of a kind, and change it back."""
+
+    name = "round-trip"
+
+    async def finish(self, probe: Probe) -> None:
+        """Try the values of the field, one after the other."""
+        kind, _, path = self.target.partition(" ")
+        obj = next((each for each in probe.reconciled_objects() if kind_text(each) == kind), None)
+        if obj is None or not await probe.settle():
+            return
+        field = next(each for each in spec_fields(probe, obj) if str(each) == path)
+        current = get_field(obj.data, field.path)
+        earlier = earlier_values(probe.cluster_state, obj, field)
+        values = [*earlier, *(each for each in values_for(field, current) if each not in earlier)]
+        for value in values[:MAX_VALUES]:
+            before = probe.state()
+            if not await probe.patch(obj, _change(field, None if value is REMOVED else value)):
+                continue
+            await probe.settle()
+            if not await probe.patch(obj, _change(field, current)):
+                return  # a transition that the API server does not allow
+            after = probe.state
+
+            def is_restored(before: Any = before, after: Any = after) -> bool:
+                return not probe.differences(before, after())
+
+            await probe.settle(is_restored)
+            found = probe.differences(before, probe.state())
+            if found:
+                what = f"{path} of {obj} from {_shown(current)} to {_shown(value)} and back"
+                probe.find(
+                    self.name,
+                    f"a change of {what} does not restore the state; compute all of it from the spec, and "
+                    "remove what the spec no longer asks for",
+                    found,
+                )
+                return
+
+
+class CreateAgain(Variation):
+    """Delete an object and create it again."""
+
+    name = "create-again"
+
+    async def finish(self, probe: Probe) -> None:
+        """Delete and create the custom resources of the scenario one after the other."""
+        if not await probe.settle():
+            return
+        for obj in probe.reconciled_objects():
+            before = probe.state()
+            await probe.delete(obj)
+            await probe.settle()
+            if any(each.key == obj.key for each in probe.custom_objects()):
+                return  # reported by the variation `deletion`
+            if not await probe.create(desired_of(obj)):
+                return
+
+            def is_restored(before: Any = before) -> bool:
+                return not self._found(probe, before)
+
+            await probe.settle(is_restored)
+            found = self._found(probe, before)
+            if found:
+                probe.find(
+                    self.name,
+                    f"{obj} was deleted and created again with the same spec, and the state is another one; "
+                    "identify objects by their UID in memory and in external systems",
+                    found,
+                )
+                return
+
+    def _found(self, probe: Probe, before: Any) -> list[Any]:
+        """Return the differences; values of Secrets may be new for a new object."""
+        found = differences(before, probe.state(), (*probe.tolerances, *probe.run.random))
+        return [
+            each for each in found if not (each.object.startswith("Secret ") and each.path.startswith("data"))
+        ]
+
+
+def round_trips(probe: Probe, state: ClusterState, objects: list[StateObject]) -> Iterator[RoundTrip]:
+    """Return a round trip for each field of the spec of each kind that a user is likely to change."""
+    seen: set[str] = set()
+    for obj in objects:
+        kind = kind_text(obj)
+        if kind in seen:
+            continue
+        seen.add(kind)
+        for field in spec_fields(probe, obj):
+            is_declarative = field.schema.get("type") in ("boolean", "array") or field.schema.get("enum")
+            if not is_declarative and not earlier_values(state, obj, field):
+                continue
+            if values_for(field, get_field(obj.data, field.path)):
+                yield RoundTrip(f"{kind} {field}")
+
+
+def earlier_values(state: ClusterState, obj: StateObject, field: FieldSchema) -> list[Any]:
+    """Return other values that a field of an object had in the run, newest first."""
+    found: list[Any] = []
+    current = get_field(obj.data, field.path)
+    for each in state.history(obj):
+        value = get_field(each.data, field.path)
+        if value != current and value is not None and value not in found:
+            found.append(value)
+    return found
+
+
+def spec_fields(probe: Probe, obj: StateObject) -> list[FieldSchema]:
+    """Return the fields of the spec of a custom resource."""
+    version = str(obj.data.get("apiVersion", "")).rpartition("/")[2]
+    for each in probe.definitions():
+        names = each.get("spec", "names", default={})
+        if (each.get("spec", "group"), names.get("kind")) != obj.key[:2]:
+            continue
+        for found in each.get("spec", "versions", default=()):
+            if found.get("name") == version:
+                schema = found.get("schema", {}).get("openAPIV3Schema", {}).get("properties", {}).get("spec")
+                return list(fields_of(schema or {}))
+    return []
+
+
+def kind_text(obj: StateObject) -> str:
+    """Return kind and group."""
+    return f"{obj.key.kind}.{obj.key.group}"
+
+
+def _change(field: FieldSchema, value: Any) -> dict[str, Any]:
+    """Return a merge patch that sets a field; `None` removes it."""
+    result: Any = _replacing(value)
+    for name in reversed(field.path):
+        result = {name: result}
+    patch: dict[str, Any] = result
+    return patch
+
+
+def _replacing(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _shown(value: Any) -> str:
+    text = "no value" if value is None or value is REMOVED else repr(value)
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."
+
+
+__all__ = ["CreateAgain", "RoundTrip", "round_trips"]
