@@ -405,6 +405,8 @@ class SimulatedRun:
             self.find(invariant.name, each)
 
     def _changed(self) -> None:
+        if self.variation:
+            return  # they are about the steps of the scenario
         checked = [each for each in self.scenario.invariants if each.when == "always"]
         state = self.cluster.recorder.snapshot(time=self.loop.now)
         for each in checked:

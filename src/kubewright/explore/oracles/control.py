@@ -20,7 +20,7 @@ from .write_checks import needless_writes, regenerated_values
 if TYPE_CHECKING:
     from kubewright.explore.final_state import Difference
 
-IDLE_SECONDS = 3600.0
+IDLE_SECONDS = 7200.0
 """Virtual seconds after the last step in which periodic changes are recorded."""
 
 
@@ -34,7 +34,7 @@ class Control(Variation):
         probe.run.cluster.randomness.use_other_values()
 
     async def finish(self, probe: Probe) -> None:
-        """Compare with the reference run, and with the state an hour later."""
+        """Compare with the reference run, and with the state two hours later."""
         run = probe.run
         reference, loop = probe.reference, run.loop
         await asyncio.sleep(max(reference.end - loop.now, 0.0))
@@ -50,7 +50,7 @@ class Control(Variation):
             found += differences(before, now, run.tolerances)
             before = now
         run.periodic = rules_of(found)
-        for each in needless_writes(run.cluster.requests, began):
+        for each in needless_writes(run.cluster.requests, until - 3600.0):
             probe.find("needless-writes", each)
         if reference.state is not None:
             for each in regenerated_values(RunHistory(reference.state, reference.trace), run.random_values):
