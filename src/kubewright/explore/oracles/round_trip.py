@@ -42,10 +42,10 @@ class RoundTrip(Variation):
         values = [*earlier, *(each for each in values_for(field, current) if each not in earlier)]
         for value in values[:MAX_VALUES]:
             before = probe.state()
-            if not await probe.patch(obj, _change(field, None if value is REMOVED else value)):
+            if not await probe.patch(obj, _change(field, current, None if value is REMOVED else value)):
                 continue
             await probe.settle()
-            if not await probe.patch(obj, _change(field, current)):
+            if not await probe.patch(obj, _change(field, value, current)):
                 return  # a transition that the API server does not allow
             after = probe.state
 
@@ -151,17 +151,21 @@ def kind_text(obj: StateObject) -> str:
     return f"{obj.key.kind}.{obj.key.group}"
 
 
-def _change(field: FieldSchema, value: Any) -> dict[str, Any]:
-    """Return a merge patch that sets a field; `None` removes it."""
-    result: Any = _replacing(value)
+def _change(field: FieldSchema, before: Any, value: Any) -> dict[str, Any]:
+    """Return a merge patch that changes a field; `None` removes it."""
+    result: Any = _replacing(before, value)
     for name in reversed(field.path):
         result = {name: result}
     patch: dict[str, Any] = result
     return patch
 
 
-def _replacing(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else value
+def _replacing(before: Any, value: Any) -> Any:
+    """Return what replaces a value in a merge patch, which would keep the other keys of a map."""
+    if not isinstance(value, Mapping) or not isinstance(before, Mapping):
+        return value
+    removed = dict.fromkeys(name for name in before if name not in value)
+    return removed | {name: _replacing(before.get(name), item) for name, item in value.items()}
 
 
 def _shown(value: Any) -> str:
