@@ -1,4 +1,4 @@
-"""The finalizer waits until a record that another system has to delete is gone; nothing asks for it."""
+"""The finalizer waits until a volume does not exist any more, and nothing deletes it."""
 
 from __future__ import annotations
 
