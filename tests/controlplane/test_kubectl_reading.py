@@ -228,7 +228,7 @@ def test_auth_can_i(kubectl: Any) -> None:
 
 def test_cluster_info(kubectl: Any) -> None:
     versions = json.loads(kubectl("version", "-o", "json"))
-    assert versions["serverVersion"]["gitVersion"].startswith("v1.36")
+    assert versions["serverVersion"]["gitVersion"].startswith("v1.37")
     assert "is running at" in kubectl("cluster-info")
     assert kubectl("config", "current-context") == "kubewright\n"
     assert "DATA+OMITTED" in kubectl("config", "view")
