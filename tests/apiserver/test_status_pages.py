@@ -20,7 +20,7 @@ async def test_text_pages_and_health_indicators(new_server):
         status, text = await get("/statusz")
         assert status == 200
         assert text.startswith("kube-apiserver statusz\n")
-        assert "Binary version: v1.36.0\n" in text
+        assert "Binary version: v1.37.0\n" in text
         status, text = await get("/flagz")
         assert status == 200
         assert "max-in-flight=400\n" in text
@@ -33,4 +33,4 @@ async def test_text_pages_and_health_indicators(new_server):
         assert 'kubernetes_healthchecks_total{name="ping",status="success",type="readyz"} 1\n' in text
         status, text = await get("/version", "application/json")
         assert text.startswith('{\n  "major"')
-        assert msgspec.json.decode(text)["gitVersion"] == "v1.36.0"
+        assert msgspec.json.decode(text)["gitVersion"] == "v1.37.0"

@@ -20,7 +20,6 @@ from .pods import PodLister
 
 if TYPE_CHECKING:
     from kubewright.client import Client
-    from kubewright.client.kind_types import AnyKind
     from kubewright.tracing.source import SpanSource
 
     from .controllers import Component
@@ -41,21 +40,12 @@ INDEXES = {
 }
 """Indexes by kind."""
 
-LIMITED: dict[AnyKind, KindOptions] = {
-    GroupVersionKind("", "v1", "Secret"): KindOptions(
-        namespaces=("kube-system",), fields={"type": "bootstrap.kubernetes.io/token"}
-    ),
-    GroupVersionKind("", "v1", "ConfigMap"): KindOptions(namespaces=("kube-public",)),
-}
-"""Kinds of which only what the controllers of bootstrap tokens need is cached."""
-
 
 def create_manager(client: Client, spans: SpanSource) -> Manager:
     """Return the manager whose cache all components share."""
     kinds: dict[AnyKind, KindOptions] = {
         kind: KindOptions(indexes=indexes) for kind, indexes in INDEXES.items()
     }
-    kinds.update(LIMITED)
     cluster = Cluster(client, kinds=kinds)
     return Manager(cluster, handle_signals=False, graceful_shutdown_timeout=SHUTDOWN_TIMEOUT, spans=spans)
 
