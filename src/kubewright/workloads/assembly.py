@@ -43,10 +43,7 @@ INDEXES = {
 
 def create_manager(client: Client, spans: SpanSource) -> Manager:
     """Return the manager whose cache all components share."""
-    kinds: dict[AnyKind, KindOptions] = {
-        kind: KindOptions(indexes=indexes) for kind, indexes in INDEXES.items()
-    }
-    cluster = Cluster(client, kinds=kinds)
+    cluster = Cluster(client, kinds={kind: KindOptions(indexes=indexes) for kind, indexes in INDEXES.items()})
     return Manager(cluster, handle_signals=False, graceful_shutdown_timeout=SHUTDOWN_TIMEOUT, spans=spans)
 
 
