@@ -39,7 +39,7 @@ def build(fixed: bool) -> Operator:
             numbers[app.name] = number
         await asyncio.sleep(0)  # stands for any await that usually returns without a delay
         numbers[app.name] = number
-        await ctx.client.create(part(app.name, of=app, size=number))
+        await ctx.client.create(ctx.own(part(app.name, of=app, size=number)))
 
     return operator
 

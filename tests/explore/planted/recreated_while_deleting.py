@@ -31,7 +31,7 @@ def build(fixed: bool) -> Operator:
             name = f"{site.name}-settings"
             if await client.get_or_none(ConfigMap, name, namespace=request_namespace(site)) is None:
                 child = config_map(name, site, replicas=str(site.spec.replicas))
-                set_controller_reference(child, site)
+                set_controller_reference(site, child)
                 await client.create(child)
 
         async def reconcile(request: Request) -> Result | None:
@@ -75,5 +75,5 @@ PLANTED = Planted(
     scenario=steps,
     topic="deletion",
     variation="deletion",
-    finding="shop",
+    finding="more than",
 )

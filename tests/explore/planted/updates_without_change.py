@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kubewright import Context, Operator, Result
 from kubewright.api.apps.v1 import Deployment
+from kubewright.client.patches import merge_patch
 from kubewright.explore import Steps, scenario
 
 from .kinds import Planted
@@ -23,7 +24,7 @@ def build(fixed: bool) -> Operator:
             assert found.spec is not None
             if not fixed or found.spec.replicas != site.spec.replicas:
                 found.spec.replicas = site.spec.replicas
-                await ctx.client.patch(found, {"spec": {"replicas": site.spec.replicas}})
+                await ctx.client.patch(found, merge_patch({"spec": {"replicas": site.spec.replicas}}))
         return Result(requeue_after=15)
 
     return operator
