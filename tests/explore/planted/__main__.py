@@ -40,7 +40,7 @@ class Row:
         """Return a row of the table."""
         found = ", ".join(f"`{each}`" for each in self.found_by[:3]) or "-"
         name = self.name.replace("_", " ")
-        return f"| {self.planted.topic} | {name} | {found} | {self.runs} | {self.cpu:.1f} s |"
+        return f"| {self.planted.topic} | {name} | {found} | {self.runs} |"
 
 
 def explore_bug(name: str, selected: tuple[str, ...] = all_families()) -> Row:
