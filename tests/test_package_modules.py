@@ -27,7 +27,7 @@ def is_api_group(package: Path) -> bool:
 PACKAGES = sorted(
     path.parent.relative_to(SOURCE)
     for path in SOURCE.rglob("__init__.py")
-    if path.parent not in (SOURCE, SOURCE / "explore") and not is_api_group(path.parent)
+    if path.parent != SOURCE and not is_api_group(path.parent)
 )
 
 

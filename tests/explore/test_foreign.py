@@ -42,7 +42,7 @@ from kubewright.explore.foreign.foreign_run import ForeignOptions, run_command
 from kubewright.explore.foreign.process import CommandError
 from kubewright.explore.foreign.replay import check_command
 from kubewright.explore.replay import ReplayError
-from kubewright.explore.trace import Trace, TraceEvent
+from kubewright.explore.runs.trace import Trace, TraceEvent
 
 PROGRAMS = Path(__file__).parent / "programs"
 ALL_PROGRAMS = bool(os.environ.get("KUBEWRIGHT_EXPLORE_PROGRAMS"))

@@ -16,7 +16,7 @@ from kubewright.controller.request import TemporaryError
 from kubewright.explore import ModuleFactory, Run, Scenario, Steps, check_replay, run_once, scenario
 from kubewright.explore.replay import ReplayError
 from kubewright.explore.reports.model import ExplorationReport, ViolationReport
-from kubewright.explore.scenario_files import ScenarioError, parse_scenario
+from kubewright.explore.scenarios.scenario_files import ScenarioError, parse_scenario
 from kubewright.manifests.crds import crd
 
 Reconcile = Callable[["Toy", Context["Toy"]], Any]

@@ -19,8 +19,8 @@ import pytest
 from kubewright import Context, CustomResource, ObjectMeta, Operator, Spec, Status, resource
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.explore import ExternalFake, Run, Steps, explore, parse_faults, run_once, scenario
-from kubewright.explore.forks import run_forked
-from kubewright.explore.run import SimulatedRun
+from kubewright.explore.runs.forks import run_forked
+from kubewright.explore.runs.run import SimulatedRun
 from kubewright.manager import SyncContext
 from kubewright.manifests.crds import crd
 
@@ -152,7 +152,7 @@ def test_clocks_that_were_imported_by_name_are_virtual() -> None:
 
 def test_repeated_runs_leave_nothing_behind(reference) -> None:
     from kubewright.apiserver.server import APIServer
-    from kubewright.explore.loop import VirtualLoop
+    from kubewright.explore.simulation.loop import VirtualLoop
 
     run_once(make_operator, one_pair)
     growth: list[int] = []

@@ -19,7 +19,7 @@ from kubewright.explore import (
     no_orphans,
     scenario,
 )
-from kubewright.explore.scenario_files import parse_scenario
+from kubewright.explore.scenarios.scenario_files import parse_scenario
 from kubewright.testing import fake_time, start_test_server
 
 YAML = """

@@ -10,8 +10,8 @@ from tests.explore.planted.kinds import NAMESPACE, Part, app, part
 from kubewright import Context, CustomResource, ObjectMeta, Operator, Spec, resource
 from kubewright.api.markers import Cel, Ge, Le, MaxLen, mark
 from kubewright.explore import Steps, scenario
-from kubewright.explore.spec_exploration import SpecError, applied_objects, explore_specs
-from kubewright.explore.spec_fields import REMOVED, FieldSchema, fields_of, values_for, with_field
+from kubewright.explore.specs.spec_exploration import SpecError, applied_objects, explore_specs
+from kubewright.explore.specs.spec_fields import REMOVED, FieldSchema, fields_of, values_for, with_field
 
 
 @mark(Cel("self.low <= self.high"))

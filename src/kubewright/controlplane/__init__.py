@@ -42,6 +42,7 @@
 - `webhooks`: admission webhooks of the control plane, and the HTTP client that conversion webhooks share
 - `workload_connection`: connection of the workload components to the control plane of this process, without a
   network
+- `store_version`: the version of Kubernetes that has written a store
 """
 
 from kubewright.lazy import attach_stub

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from .oracles.names import LATE_WRITE
 from .replay import RunToken
-from .run_result import Finding, Run
+from .runs.run_result import Finding, Run
 
 if TYPE_CHECKING:
     from .faults import Fault
-    from .line_coverage import FileCoverage
+    from .runs.line_coverage import FileCoverage
 
 MAX_OTHERS = 5
 """Number of other runs with the same violation whose tokens are kept."""

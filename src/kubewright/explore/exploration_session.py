@@ -30,23 +30,23 @@ from time import monotonic as real_monotonic  # the function; the module attribu
 from typing import TYPE_CHECKING
 
 from .exploration import ExplorationBudget, ViolationKey, key_of
-from .factories import OperatorPool
 from .families import VARIATION, enumerate_faults, in_fair_order
 from .faults import Fault, Plan
-from .forks import Emit, fork_emitter, receive
-from .line_coverage import LineTracer, operator_files
 from .minimise import Minimisation, minimise
 from .oracles.catalogue import variations_of
 from .oracles.clock import time_of_day_rules
 from .oracles.names import LATE_WRITE
 from .oracles.probe import Probe
-from .run import Run, SimulatedRun
-from .session import Session
+from .runs.forks import Emit, fork_emitter, receive
+from .runs.line_coverage import LineTracer, operator_files
+from .runs.run import Run, SimulatedRun
+from .runs.session import Session
+from .simulation.factories import OperatorPool
 
 if TYPE_CHECKING:
-    from .factories import OperatorFactory
-    from .scenarios import Scenario
-    from .trace import Trace
+    from .runs.trace import Trace
+    from .scenarios.scenarios import Scenario
+    from .simulation.factories import OperatorFactory
 
 MAX_MINIMISED = 10
 """Number of violations per session that are minimised."""

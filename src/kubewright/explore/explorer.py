@@ -24,16 +24,16 @@ from typing import TYPE_CHECKING, Any
 from .exploration import Exploration, ExplorationBudget, Progress, ViolationKey
 from .exploration_session import PAIRS, SessionOptions, explore_session
 from .families import VARIATION, all_families, single_families
-from .forks import fork_emitter, receive
-from .line_coverage import measure
-from .session import available_cpus
-from .warm_up import warm_up
+from .runs.forks import fork_emitter, receive
+from .runs.line_coverage import measure
+from .runs.session import available_cpus
+from .runs.warm_up import warm_up
 
 if TYPE_CHECKING:
-    from .factories import OperatorFactory
     from .faults import Fault
-    from .run_result import Run
-    from .scenarios import Scenario
+    from .runs.run_result import Run
+    from .scenarios.scenarios import Scenario
+    from .simulation.factories import OperatorFactory
 
 OnProgress = Callable[[Progress], None]
 MAX_SESSION_RUNS = 1_000_000_000

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from .faults import VIRTUAL, Fault, Timing
 
 if TYPE_CHECKING:
-    from .run_result import Run
+    from .runs.run_result import Run
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from itertools import islice, product
 
 from .families import enumerate_faults
 from .faults import VIRTUAL, Fault, Plan, Timing
-from .run_result import Run
+from .runs.run_result import Run
 
 MAX_CANDIDATES = 4
 """Number of runs that are tried for each step that is left out."""

@@ -23,8 +23,8 @@ from urllib.parse import parse_qsl, quote, unquote
 from .faults import Fault, FaultError, parse_faults
 
 if TYPE_CHECKING:
-    from .run_result import Run
-    from .scenarios import Scenario
+    from .runs.run_result import Run
+    from .scenarios.scenarios import Scenario
 
 
 _ORDINAL = re.compile(r" \(\d+\)$")

@@ -29,7 +29,7 @@ from kubewright.storage.contract import KeyValue, Storage, StorageEvent
 if TYPE_CHECKING:
     from kubewright.apiserver.http.request_info import RequestInfo
 
-    from .trace import TraceEvent
+    from .runs.trace import TraceEvent
 
 KindName = type[MetaObject] | GroupVersionKind | str
 """A class, a `GroupVersionKind`, or a name such as `"ConfigMap"` or `"Shop.example.com"`."""

@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from .exploration import Exploration, ExplorationBudget, Violation
 from .explorer import explore
-from .factories import ModuleFactory, OperatorPool
-from .forks import run_forked
 from .oracles.clock import time_of_day_rules
 from .replay import RunToken, check_reached, find_scenario, located
-from .run import Run, SimulatedRun
-from .scenarios import Scenario, SetupObject, StepFunction, scenario
-from .session import Session
-from .warm_up import warm_up
+from .runs.forks import run_forked
+from .runs.run import Run, SimulatedRun
+from .runs.session import Session
+from .runs.warm_up import warm_up
+from .scenarios.scenarios import Scenario, SetupObject, StepFunction, scenario
+from .simulation.factories import ModuleFactory, OperatorPool
 
 if TYPE_CHECKING:
-    from .factories import OperatorFactory
     from .invariants import Invariant
+    from .simulation.factories import OperatorFactory
 
 
 class ScenarioOptions(TypedDict, total=False):

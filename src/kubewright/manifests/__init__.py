@@ -16,6 +16,8 @@ The manifests are the same that controller-gen generates for equivalent Go types
 - `client_calls`: permissions that the code of a project uses, `find_client_calls()`
 - `path_checks`: checks of JSON paths against a schema
 - `yaml_output`: YAML with sorted keys
+- `version_needs`: what kinds, fields, features and rules need of a cluster, compared with versions of
+  Kubernetes
 """
 
 from kubewright.lazy import attach_stub

@@ -25,6 +25,8 @@ it from the types and the settings.
 - `templates`: render template sets
 - `types`: Python types from schemas
 - `upgrade`: `plan_upgrade`: bring the generated files of a project up to the installed version
+- `check_versions`: what code, manifests and recorded requests of a project use and versions of Kubernetes
+  lack
 """
 
 from __future__ import annotations

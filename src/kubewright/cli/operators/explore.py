@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kubewright.explore.exploration import Exploration, ExplorationBudget, Progress
     from kubewright.explore.replay import Replay
     from kubewright.explore.reports.model import ExplorationReport
-    from kubewright.explore.scenarios import Scenario
+    from kubewright.explore.scenarios.scenarios import Scenario
     from kubewright.explore.subjects import OperatorSubject, ProgramSubject
 
 
@@ -147,11 +147,11 @@ def explore_command(
     from kubewright.explore.baseline import Baseline, BaselineError
     from kubewright.explore.exploration import ExplorationBudget
     from kubewright.explore.explorer import ExplorationError
-    from kubewright.explore.factories import FactoryError, ModuleFactory
     from kubewright.explore.replay import ReplayError
     from kubewright.explore.reports.exploration_report import report_of, save_replays, scenario_file
-    from kubewright.explore.scenario_files import ScenarioError, load_scenarios
-    from kubewright.explore.spec_exploration import SpecError, explore_specs
+    from kubewright.explore.scenarios.scenario_files import ScenarioError, load_scenarios
+    from kubewright.explore.simulation.factories import FactoryError, ModuleFactory
+    from kubewright.explore.specs.spec_exploration import SpecError, explore_specs
 
     add_project_to_path()
     files = {"json": json_file, "html": html_file, "junit": junit_file, "sarif": sarif_file}
@@ -271,7 +271,7 @@ def _explore(
 ) -> Exploration:
     """Explore; a signal that would end the command ends it with a report of what was explored."""
     from kubewright.explore.explorer import Interrupt, explore
-    from kubewright.explore.factories import ModuleFactory
+    from kubewright.explore.simulation.factories import ModuleFactory
     from kubewright.explore.subjects import ProgramSubject
 
     if isinstance(subject, ProgramSubject):
@@ -432,10 +432,10 @@ def _replay(
     from rich.console import Console
 
     from kubewright.explore.exploration import Exploration
-    from kubewright.explore.factories import ModuleFactory
     from kubewright.explore.replay import RunToken
     from kubewright.explore.reports.exploration_report import report_of
     from kubewright.explore.reports.text import print_violation
+    from kubewright.explore.simulation.factories import ModuleFactory
     from kubewright.explore.subjects import ProgramSubject
     from kubewright.explore.testing import replay
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from kubewright.explore.exploration import Exploration, ExplorationBudget, Progress
     from kubewright.explore.foreign.foreign_run import ForeignOptions
     from kubewright.explore.replay import RunToken
-    from kubewright.explore.run import Run
-    from kubewright.explore.scenarios import Scenario
+    from kubewright.explore.runs.run import Run
+    from kubewright.explore.scenarios.scenarios import Scenario
 
 JOBS_PER_CPU = 2
 """Runs at the same time by default: they spend most of their time waiting."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kubewright.explore.trace import Trace, TraceEvent
+from kubewright.explore.runs.trace import Trace, TraceEvent
 
 from .fault import Fault
 from .targets import FaultTarget, Timing

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kubewright.explore.trace import Trace, TraceEvent
+from kubewright.explore.runs.trace import Trace, TraceEvent
 
 MARGIN: Final = 0.02
 """Seconds by which a delay is longer than what it must outlast."""

@@ -5,7 +5,7 @@
     hold@d7+30s                 the seventh delivery, and later ones of that watch, arrive 30 s later
 
 The text form is what replay tokens, reports and generated tests contain. A point also has a name that
-survives changes of the operator, such as `create configmaps default/a (2)` (`kubewright.explore.trace`). A
+survives changes of the operator, such as `create configmaps default/a (2)` (`explore.runs.trace`). A
 fault with the name of its point happens there, whatever its number is.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from kubewright.explore.trace import Trace, TraceEvent
+    from kubewright.explore.runs.trace import Trace, TraceEvent
 
     from .targets import FaultTarget, Timing
 

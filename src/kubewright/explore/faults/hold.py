@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kubewright.explore.trace import Trace
+from kubewright.explore.runs.trace import Trace
 
 from .events import MARGIN
 from .fault import Fault

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kubewright.explore.trace import Trace
+from kubewright.explore.runs.trace import Trace
 
 from .fault import Fault
 from .targets import FaultTarget, Timing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kubewright.explore.trace import Trace
+from kubewright.explore.runs.trace import Trace
 
 from .fault import Fault, FaultError
 from .targets import FaultTarget, Timing

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kubewright.explore.trace import Trace, TraceEvent
+from kubewright.explore.runs.trace import Trace, TraceEvent
 
 from .fault import Fault
 from .targets import FaultTarget, Timing

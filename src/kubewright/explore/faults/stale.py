@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kubewright.explore.trace import Trace
+from kubewright.explore.runs.trace import Trace
 
 from .events import stored_writes, subject
 from .fault import Fault

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from .fault import FaultError
 
 if TYPE_CHECKING:
-    from kubewright.explore.trace import TraceEvent
+    from kubewright.explore.runs.trace import TraceEvent
 
     from .error_responses import ErrorResponse
 

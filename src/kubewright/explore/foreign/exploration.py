@@ -20,13 +20,13 @@ from kubewright.explore.families import enumerate_faults, in_fair_order, program
 from kubewright.explore.faults import REAL, Fault
 from kubewright.explore.final_state import differences
 from kubewright.explore.minimise import minimise
-from kubewright.explore.run_result import Finding
+from kubewright.explore.runs.run_result import Finding
 
 from .foreign_run import ForeignOptions, ProgramRun, run_command
 
 if TYPE_CHECKING:
-    from kubewright.explore.run_result import Run
-    from kubewright.explore.scenarios import Scenario
+    from kubewright.explore.runs.run_result import Run
+    from kubewright.explore.scenarios.scenarios import Scenario
 
 MAX_MINIMISED = 5
 """Number of violations per scenario that are minimised."""

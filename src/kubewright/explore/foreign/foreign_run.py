@@ -23,12 +23,12 @@ from kubewright.client.wait import condition as condition_is
 from kubewright.controlplane import ControlPlane
 from kubewright.explore.faults import Fault, plan_of
 from kubewright.explore.final_state import differences, normalise
-from kubewright.explore.reference_checks import reference_problems
-from kubewright.explore.run import EXTRA_WRITES
-from kubewright.explore.run_result import Finding, Run
+from kubewright.explore.runs.reference_checks import reference_problems
+from kubewright.explore.runs.run import EXTRA_WRITES
+from kubewright.explore.runs.run_result import Finding, Run
+from kubewright.explore.scenarios.steps import ClientSteps, StepKind, seconds
+from kubewright.explore.simulation.transport import ScenarioTransport
 from kubewright.explore.state import StateRecorder, describe_change, is_ignored
-from kubewright.explore.steps import ClientSteps, StepKind, seconds
-from kubewright.explore.transport import ScenarioTransport
 
 from .activity import Activity
 from .injector import FaultInjector
@@ -37,7 +37,7 @@ from .process import CommandError, ForeignProcess
 if TYPE_CHECKING:
     from kubewright.apiserver.watch.cache import WatchCache
     from kubewright.apiserver.watch.event import WatchCacheEvent
-    from kubewright.explore.scenarios import Scenario
+    from kubewright.explore.scenarios.scenarios import Scenario
 
 MAX_DIFFERENCES = 5
 MAX_FAILURES = 3

@@ -31,9 +31,9 @@ from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, Query
 from kubewright.apiserver.http.request_info import RequestInfo, parse_request_info
 from kubewright.apiserver.router import HTTPHandler
 from kubewright.explore.faults import ERRORS, ErrorResponse, Fault, FaultTarget
+from kubewright.explore.runs.trace import Trace, TraceEvent
+from kubewright.explore.simulation.transport import resource_of
 from kubewright.explore.state import IGNORED_RESOURCES, RequestRecord
-from kubewright.explore.trace import Trace, TraceEvent
-from kubewright.explore.transport import resource_of
 
 from .activity import Activity
 from .process import ForeignProcess

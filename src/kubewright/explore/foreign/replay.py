@@ -11,7 +11,7 @@ from kubewright.explore.replay import ReplayError, RunToken, check_reached, find
 from .foreign_run import ForeignOptions, run_command
 
 if TYPE_CHECKING:
-    from kubewright.explore.scenarios import Scenario
+    from kubewright.explore.scenarios.scenarios import Scenario
 
     from .foreign_run import ProgramRun
 

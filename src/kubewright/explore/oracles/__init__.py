@@ -9,8 +9,18 @@ A *variation* repeats a scenario with something else that must not matter, or th
 - `deletion`: everything that the scenario created is deleted
 - `instances`: another object of the same kind is created and deleted
 - `control`: nothing else happens; what differs is random or periodic, and is not compared
+- `clock`: all clocks are ahead or behind, those of the control plane as well
 
-A *default check* is evaluated in every run, and looks at states and requests (`default_checks`).
+A *default check* is evaluated in every run, and looks at states and requests:
 
-`variation` has the interface of variations, `probe` what they can do in a run, `catalogue` all of them.
+- `default_checks`: all of them
+- `status_checks`: what a status claims; `write_checks`: writes; `ownership_checks`: owners, deletion and
+  namespaces
+- `late_writes`: what a leader that was paused writes when it continues, although another one has taken over
+
+Parts of both:
+
+- `variation`: the interface of variations; `probe`: what they can do in a run; `catalogue`: all of them
+- `history`: the states of a run, oldest first, and the writes that caused them
+- `names`: the names with which a scenario or the command line switches them off
 """

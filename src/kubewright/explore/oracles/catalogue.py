@@ -19,7 +19,7 @@ from .round_trip import CreateAgain, RoundTrip, round_trips
 from .variation import Variation
 
 if TYPE_CHECKING:
-    from kubewright.explore.run_result import Run
+    from kubewright.explore.runs.run_result import Run
     from kubewright.explore.state import ClusterState, StateObject
 
 CLASSES: Final = (

@@ -18,8 +18,8 @@ from .probe import Probe
 from .variation import Variation
 
 if TYPE_CHECKING:
-    from kubewright.explore.run_result import Run
-    from kubewright.explore.session import Session
+    from kubewright.explore.runs.run_result import Run
+    from kubewright.explore.runs.session import Session
 
 SHIFTS: Final = ("300", "-300", "97")
 """Seconds; the skews of the family `clock`, and one that is not a multiple of common periods."""

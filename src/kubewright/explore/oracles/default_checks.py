@@ -21,8 +21,8 @@ from .status_checks import early_claims, status_problems
 from .write_checks import fields_with_two_writers, regenerated_values, regressions, unexpected_deletions
 
 if TYPE_CHECKING:
-    from kubewright.explore.cluster import SimulatedCluster
-    from kubewright.explore.run_result import Run
+    from kubewright.explore.runs.run_result import Run
+    from kubewright.explore.simulation.cluster import SimulatedCluster
     from kubewright.explore.state import ClusterState
 
 

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from kubewright.explore.runs.trace import Trace, TraceEvent
     from kubewright.explore.state import ClusterState, StateObject
-    from kubewright.explore.trace import Trace, TraceEvent
 
 _SERVER_FIELDS = frozenset(
     ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink")

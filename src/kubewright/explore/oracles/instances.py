@@ -11,7 +11,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from kubewright.explore.final_state import NormalisedState
-from kubewright.explore.spec_fields import REMOVED, get_field, values_for, with_field
+from kubewright.explore.specs.spec_fields import REMOVED, get_field, values_for, with_field
 from kubewright.explore.state import is_of_user
 
 from .deletion import belongs_to

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kubewright.explore.final_state import Difference
-    from kubewright.explore.trace import Trace
+    from kubewright.explore.runs.trace import Trace
 
 
 def late_write_of(trace: Trace, faults: Sequence[Any], found: Sequence[Difference]) -> str:

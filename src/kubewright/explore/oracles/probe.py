@@ -10,13 +10,13 @@ from kubewright.api.errors import APIError
 from kubewright.api.unstructured import Unstructured
 from kubewright.client.patches import merge_patch
 from kubewright.explore.final_state import Difference, NormalisedState, differences, normalise
+from kubewright.explore.scenarios.steps import FIELD_MANAGER
 from kubewright.explore.state import is_of_user
-from kubewright.explore.steps import FIELD_MANAGER
 
 if TYPE_CHECKING:
     from kubewright.client import Client
-    from kubewright.explore.run import SimulatedRun
-    from kubewright.explore.run_result import Run
+    from kubewright.explore.runs.run import SimulatedRun
+    from kubewright.explore.runs.run_result import Run
     from kubewright.explore.state import ClusterState, StateObject
 
 LONGEST_DELAY = 3700.0

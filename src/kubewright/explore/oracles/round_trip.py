@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kubewright.explore.final_state import differences
-from kubewright.explore.spec_fields import REMOVED, FieldSchema, fields_of, get_field, values_for
+from kubewright.explore.specs.spec_fields import REMOVED, FieldSchema, fields_of, get_field, values_for
 
 from .probe import Probe, desired_of
 from .variation import Variation

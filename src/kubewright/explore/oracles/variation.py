@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kubewright.explore.steps import ClientSteps, StepKind, StepObjectT
+from kubewright.explore.scenarios.steps import ClientSteps, StepKind, StepObjectT
 
 if TYPE_CHECKING:
     from kubewright.client import Client

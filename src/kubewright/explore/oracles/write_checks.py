@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from .history import RunHistory, leaves
 
 if TYPE_CHECKING:
-    from kubewright.explore.run_result import Run
+    from kubewright.explore.runs.run_result import Run
+    from kubewright.explore.runs.trace import TraceEvent
     from kubewright.explore.state import RequestRecord
-    from kubewright.explore.trace import TraceEvent
 
 MAX_NEEDLESS = 90
 """Writes of one object without a change that are allowed in an hour: fewer than every 40 seconds."""

@@ -15,7 +15,7 @@ from .run_report import describe_run, relative_path
 
 if TYPE_CHECKING:
     from kubewright.explore.exploration import Exploration, Violation
-    from kubewright.explore.scenarios import Scenario
+    from kubewright.explore.scenarios.scenarios import Scenario
 
 
 def report_of(

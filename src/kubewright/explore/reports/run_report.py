@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kubewright.explore.run import Finding, Run
+from kubewright.explore.runs.run import Finding, Run
 
 from .model import ViolationReport
 from .owner_graph import owner_graph
 from .timeline import timeline_of
 
 if TYPE_CHECKING:
-    from kubewright.explore.scenarios import Scenario
+    from kubewright.explore.scenarios.scenarios import Scenario
     from kubewright.explore.state import ClusterState
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kubewright.explore.faults import Fault, FaultError
-from kubewright.explore.trace import Trace, TraceEvent
+from kubewright.explore.runs.trace import Trace, TraceEvent
 
 from .model import Column, Emphasis, TimelineEntry
 

@@ -21,20 +21,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from .factories import OperatorPool
-from .final_state import NormalisedState, differences
-from .forks import run_forked
-from .reports.model import ExplorationReport, FamilyReport, ViolationReport
-from .run import SimulatedRun
-from .session import Session
+from kubewright.explore.final_state import NormalisedState, differences
+from kubewright.explore.reports.model import ExplorationReport, FamilyReport, ViolationReport
+from kubewright.explore.runs.forks import run_forked
+from kubewright.explore.runs.run import SimulatedRun
+from kubewright.explore.runs.session import Session
+from kubewright.explore.simulation.factories import OperatorPool
+
 from .spec_dependencies import Dependency, Rule, related_fields, rules_of
 from .spec_derived import derived_values
 from .spec_fields import REMOVED, FieldSchema, fields_of, get_field, values_for, with_field
 from .spec_trials import Outcome, Trial, TrialSession
 
 if TYPE_CHECKING:
-    from .factories import OperatorFactory
-    from .scenarios import Scenario
+    from kubewright.explore.scenarios.scenarios import Scenario
+    from kubewright.explore.simulation.factories import OperatorFactory
 
 MAX_PAIRS = 6
 """Values of related fields that are tried for a value that is rejected."""

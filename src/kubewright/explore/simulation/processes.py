@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kubewright.controller import Controller
+    from kubewright.explore.runs.trace import TraceEvent
 
     from .cluster import SimulatedCluster
     from .programs import ExploredProgram
-    from .trace import TraceEvent
 
 LEASE_NAMESPACE = "kube-system"
 LEASE_DURATION = 60.0

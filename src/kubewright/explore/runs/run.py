@@ -31,33 +31,34 @@ from kubewright.api.errors import APIError
 from kubewright.client.errors import ConnectionFailed, NoKindMatch
 from kubewright.controller.controller import current_reconcile
 from kubewright.controller.request import TemporaryError, TerminalError
+from kubewright.explore.faults import Fault, plan_of
+from kubewright.explore.final_state import NormalisedState, differences, normalise
+from kubewright.explore.oracles.catalogue import parse_variation
+from kubewright.explore.oracles.default_checks import check_fault, check_reference
+from kubewright.explore.oracles.late_writes import late_write_of
+from kubewright.explore.oracles.names import LATE_WRITE
+from kubewright.explore.oracles.probe import Probe
+from kubewright.explore.oracles.variation import VariedSteps
+from kubewright.explore.scenarios.aligned_steps import AlignedSteps
+from kubewright.explore.scenarios.scenarios import Scenario
+from kubewright.explore.simulation.cluster import RunLimit, SimulatedCluster
+from kubewright.explore.simulation.determinism import deterministic
+from kubewright.explore.simulation.external import deactivate
+from kubewright.explore.simulation.factories import OperatorPool
+from kubewright.explore.simulation.loop import PROCESS, Livelock, ProcessState, VirtualLoop
+from kubewright.explore.simulation.processes import OperatorProcess
+from kubewright.explore.simulation.schedules import note_task
 from kubewright.manager.elections.leader_election import LeadershipLost
 
-from .aligned_steps import AlignedSteps
-from .cluster import RunLimit, SimulatedCluster
-from .determinism import deterministic
-from .external import deactivate
-from .factories import OperatorPool
-from .faults import Fault, plan_of
-from .final_state import NormalisedState, differences, normalise
-from .loop import PROCESS, Livelock, ProcessState, VirtualLoop
-from .oracles.catalogue import parse_variation
-from .oracles.default_checks import check_fault, check_reference
-from .oracles.late_writes import late_write_of
-from .oracles.names import LATE_WRITE
-from .oracles.probe import Probe
-from .oracles.variation import VariedSteps
-from .processes import OperatorProcess
 from .reference_checks import reference_problems
 from .run_result import Finding, Run
-from .scenarios import Scenario
-from .schedules import note_task
 from .trace import Trace
 
 if TYPE_CHECKING:
-    from .factories import OperatorFactory
+    from kubewright.explore.simulation.factories import OperatorFactory
+    from kubewright.explore.state import ClusterState
+
     from .line_coverage import LineTracer
-    from .state import ClusterState
     from .trace import TraceEvent
 
 EXTRA_WRITES = 20

@@ -18,9 +18,9 @@ from typing import Any, overload
 
 from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
+from kubewright.explore.invariants import Invariant
+from kubewright.explore.runs.reference_checks import CHECKS, unknown_checks
 
-from .invariants import Invariant
-from .reference_checks import CHECKS, unknown_checks
 from .steps import Steps
 
 StepFunction = Callable[[Steps], Awaitable[None]]

@@ -23,10 +23,10 @@ from kubewright.apiserver.in_process import ADMINISTRATOR, InProcessTransport
 from kubewright.client.errors import ConnectionFailed
 from kubewright.client.transport.interface import APIResponse, Headers, ResponseStream, WebSocketConnection
 from kubewright.controller.controller import current_reconcile
+from kubewright.explore.faults import ERRORS, ErrorResponse
+from kubewright.explore.state import IGNORED_RESOURCES, RequestRecord
 
-from .faults import ERRORS, ErrorResponse
 from .process_target import ProcessTarget
-from .state import IGNORED_RESOURCES, RequestRecord
 from .streams import WatchStream
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     from kubewright.apiserver.authentication.user import User
     from kubewright.apiserver.server import APIServer
+    from kubewright.explore.runs.trace import TraceEvent
 
     from .cluster import SimulatedCluster
     from .processes import OperatorProcess
-    from .trace import TraceEvent
 
 R = TypeVar("R")
 

@@ -22,15 +22,15 @@ from multidict import CIMultiDict
 
 from kubewright.api.encoding.codec import ObjectHeader, decoder
 from kubewright.client.errors import ConnectionFailed
+from kubewright.explore.faults import ERRORS
 
-from .faults import ERRORS
 from .process_target import ProcessTarget
 
 if TYPE_CHECKING:
     from kubewright.client.transport.interface import ResponseStream
+    from kubewright.explore.runs.trace import TraceEvent
 
     from .processes import OperatorProcess
-    from .trace import TraceEvent
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 

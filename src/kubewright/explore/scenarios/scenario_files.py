@@ -30,9 +30,9 @@ from typing import Any, Final
 
 from kubewright.client.errors import ManifestError
 from kubewright.client.manifest_files import parse_documents
+from kubewright.explore.invariants import READY_MADE, Invariant
+from kubewright.explore.runs.reference_checks import CHECKS, unknown_checks
 
-from .invariants import READY_MADE, Invariant
-from .reference_checks import CHECKS, unknown_checks
 from .scenarios import QUIET_SECONDS, TIMEOUT, Scenario
 from .steps import DEFAULT_TIMEOUT, Steps, seconds, wait_predicate
 

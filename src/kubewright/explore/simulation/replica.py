@@ -36,10 +36,10 @@ from kubewright.apiserver.http.request_info import parse_request_info
 from kubewright.apiserver.watch.dispatcher import EventDispatcher
 from kubewright.client.errors import ConnectionFailed
 from kubewright.controller.controller import current_reconcile
+from kubewright.explore.state import is_ignored
 from kubewright.storage.contract import StorageError
 
 from .process_target import ProcessTarget
-from .state import is_ignored
 from .transport import REQUEST_TIMEOUT, OperatorTransport
 
 if TYPE_CHECKING:
@@ -50,11 +50,11 @@ if TYPE_CHECKING:
     from kubewright.apiserver.watch.cache import WatchCache
     from kubewright.apiserver.watch.event import WatchCacheEvent
     from kubewright.controlplane.informers import Informers
+    from kubewright.explore.faults import ErrorResponse
+    from kubewright.explore.runs.trace import TraceEvent
     from kubewright.storage.contract import KeyValue, Page, Storage
 
-    from .faults import ErrorResponse
     from .processes import OperatorProcess
-    from .trace import TraceEvent
 
 RESTART_DELAY = 0.1
 """Virtual seconds until a storage watch is started again."""

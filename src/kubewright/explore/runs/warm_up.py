@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.client.errors import NoKindMatch
+from kubewright.explore.scenarios.scenarios import Scenario
+from kubewright.explore.simulation.factories import ModuleFactory
 from kubewright.manager import Operator
 
-from .factories import ModuleFactory
 from .run import run_once
-from .scenarios import Scenario
 
 if TYPE_CHECKING:
-    from .factories import OperatorFactory
-    from .steps import Steps
+    from kubewright.explore.scenarios.steps import Steps
+    from kubewright.explore.simulation.factories import OperatorFactory
 
 _done: set[tuple[str, str]] = set()
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kubewright.manager import Operator
 
 if TYPE_CHECKING:
-    from .programs import ExploredProgram
+    from kubewright.explore.simulation.programs import ExploredProgram
 
 
 def operator_files(operator: Operator | ExploredProgram) -> set[str]:

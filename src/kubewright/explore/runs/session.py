@@ -22,7 +22,8 @@ from time import monotonic as real_monotonic  # the function; the module attribu
 from time import process_time
 from typing import NamedTuple
 
-from .faults import Fault, Plan, plan_of
+from kubewright.explore.faults import Fault, Plan, plan_of
+
 from .forks import RunCrashed, exit_after, fork_here, load_value, run_forked, send
 from .run import Run, SimulatedRun
 from .trace import TraceEvent

@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from .oracles.names import ORACLES
+from kubewright.explore.oracles.names import ORACLES
+
 from .trace import Trace
 
 CHECKS: Final = ("external", "failing", "steps", "writes", *ORACLES)

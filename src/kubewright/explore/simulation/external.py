@@ -24,9 +24,10 @@ from .loop import PROCESS
 from .process_target import ProcessTarget
 
 if TYPE_CHECKING:
+    from kubewright.explore.faults import ErrorResponse
+    from kubewright.explore.runs.trace import TraceEvent
+
     from .cluster import SimulatedCluster
-    from .faults import ErrorResponse
-    from .trace import TraceEvent
 
 T = TypeVar("T")
 

@@ -7,12 +7,12 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from kubewright.client.errors import ConnectionFailed
-
-from .faults import FaultError, FaultTarget
+from kubewright.explore.faults import FaultError, FaultTarget
 
 if TYPE_CHECKING:
+    from kubewright.explore.runs.trace import TraceEvent
+
     from .processes import OperatorProcess
-    from .trace import TraceEvent
 
 
 async def never() -> None:

@@ -13,19 +13,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError
-
-from .final_state import NormalisedState, normalise
-from .forks import run_forked
-from .oracles.status_checks import READY_CONDITIONS
-from .reports.run_report import describe_run
-from .scenarios import Scenario
-from .session import Session
+from kubewright.explore.final_state import NormalisedState, normalise
+from kubewright.explore.oracles.status_checks import READY_CONDITIONS
+from kubewright.explore.reports.run_report import describe_run
+from kubewright.explore.runs.forks import run_forked
+from kubewright.explore.runs.session import Session
+from kubewright.explore.scenarios.scenarios import Scenario
 
 if TYPE_CHECKING:
-    from .reports.model import ViolationReport
-    from .run import SimulatedRun
-    from .state import ClusterState
-    from .steps import Steps
+    from kubewright.explore.reports.model import ViolationReport
+    from kubewright.explore.runs.run import SimulatedRun
+    from kubewright.explore.scenarios.steps import Steps
+    from kubewright.explore.state import ClusterState
 
 QUIET_SECONDS = 60.0
 TIMEOUT = 900.0

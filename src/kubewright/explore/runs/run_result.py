@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from .trace import Trace
 
 if TYPE_CHECKING:
-    from .faults import Fault
-    from .final_state import NormalisedState
-    from .state import ClusterState
+    from kubewright.explore.faults import Fault
+    from kubewright.explore.final_state import NormalisedState
+    from kubewright.explore.state import ClusterState
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .steps import ClientSteps, seconds
 
 if TYPE_CHECKING:
-    from .run_result import Run
+    from kubewright.explore.runs.run_result import Run
 
 
 class AlignedSteps(ClientSteps):

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from asyncio import events
 
     from kubewright.controller.controller import ReconcileInfo
+    from kubewright.explore.runs.trace import TraceEvent
 
     from .processes import OperatorProcess
-    from .trace import TraceEvent
 
 PRIORITY_SECONDS: Final = 0.004
 """Virtual seconds for which a task waits for each task with a higher priority: some requests."""

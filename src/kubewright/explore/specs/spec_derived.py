@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from .final_state import NormalisedState
+    from kubewright.explore.final_state import NormalisedState
 
 LABEL_LENGTH: Final = 63
 NAME_LENGTH: Final = 253

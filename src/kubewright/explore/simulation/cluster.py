@@ -24,6 +24,10 @@ from kubewright.apiserver.watch.event import WatchCacheEvent
 from kubewright.client import Client
 from kubewright.client.errors import ConnectionFailed
 from kubewright.controlplane import ControlPlane
+from kubewright.explore.faults import Fault
+from kubewright.explore.runs.trace import Trace, TraceEvent
+from kubewright.explore.scenarios.steps import FIELD_MANAGER
+from kubewright.explore.state import RequestRecord, StateRecorder, describe_change, is_ignored
 from kubewright.manager import Operator
 from kubewright.manager.operators.installation import install_definitions, install_webhooks
 from kubewright.manager.operators.operator_webhooks import build_webhook_server, has_webhooks
@@ -32,20 +36,17 @@ from kubewright.workloads.controllers import PROGRAMS, component_names
 
 from .determinism import Randomness
 from .external import ExternalSystems
-from .faults import Fault
 from .local_webhooks import URL, LocalWebhooks
 from .loop import VirtualLoop
 from .processes import LEASE_NAMESPACE, OperatorProcess
-from .state import RequestRecord, StateRecorder, describe_change, is_ignored
-from .steps import FIELD_MANAGER
-from .trace import Trace, TraceEvent
 from .transport import ScenarioTransport
 
 if TYPE_CHECKING:
+    from kubewright.explore.scenarios.scenarios import Scenario
+    from kubewright.explore.state import ClusterState
+
     from .factories import OperatorFactory
     from .programs import ExploredProgram
-    from .scenarios import Scenario
-    from .state import ClusterState
 
 MAX_RESTARTS = 8
 """Restarts after which a process that keeps ending is not restarted any more."""
