@@ -117,7 +117,7 @@ async def test_a_warm_up_can_be_undone(bench):
     await controller.stop_warm_up()
     await bench.client.create(config_map("later"))
     assert len(controller.queue) == controller.queue.waiting == 0
-    assert not (await bench.cache.informer(ConfigMap))._handlers
+    assert not (await bench.cache.informer(ConfigMap))._handlers._handlers
 
 
 async def test_the_initial_list_and_resyncs_have_low_priority(bench):

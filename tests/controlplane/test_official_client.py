@@ -122,7 +122,7 @@ def test_typed_objects(api: client.ApiClient, namespace: str) -> None:
         namespace, client.V1Secret(metadata=client.V1ObjectMeta(name="s"), string_data={"a": "b"})
     )
     assert secret.data == {"a": "Yg=="}
-    assert client.VersionApi(api).get_code().minor == "36"
+    assert client.VersionApi(api).get_code().minor == "37"
     allowed = client.AuthorizationV1Api(api).create_self_subject_access_review(
         {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
     )

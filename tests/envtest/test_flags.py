@@ -105,8 +105,8 @@ def test_other_durations_are_rejected(text: str) -> None:
         (["--feature-gates=WatchList"], "missing bool value for WatchList"),
         (["--feature-gates=WatchList=maybe"], "invalid value of WatchList=maybe"),
         (
-            ["--feature-gates=SidecarContainers=false"],
-            "cannot set feature gate SidecarContainers to false, feature is locked to true",
+            ["--feature-gates=DRAAdminAccess=false"],
+            "cannot set feature gate DRAAdminAccess to false, feature is locked to true",
         ),
         (["--service-node-port-range=0-70000"], "the port range cannot be greater than 65535: 0-70000"),
         (["--service-node-port-range=abc"], "'abc' is not a port range"),
@@ -149,11 +149,11 @@ def test_one_warning_names_all_flags_without_effect() -> None:
         "--delete-collection-workers=2",
         "--profiling",
         "--goaway_chance=0",
-        "--feature-gates=kube:APIServerIdentity=true,GangScheduling=true",
+        "--feature-gates=kube:APIServerIdentity=true,CSIVolumeHealth=true",
     )
     assert settings.warnings == [
         "ignored flags of kube-apiserver that have no effect here: --delete-collection-workers --profiling",
-        "ignored feature gates that have no effect here: GangScheduling=true",
+        "ignored feature gates that have no effect here: CSIVolumeHealth=true",
     ]
 
 
