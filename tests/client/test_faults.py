@@ -364,10 +364,11 @@ def test_client_works_in_a_second_event_loop() -> None:
     server, listening, over = Scripted(reply(OBJECT)), threading.Event(), threading.Event()
 
     async def listen() -> None:
-        async with await asyncio.start_server(server.serve, "127.0.0.1", 0) as listener:
-            server.port = listener.sockets[0].getsockname()[1]
-            listening.set()
-            await asyncio.to_thread(over.wait)
+        listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+        server.port = listener.sockets[0].getsockname()[1]
+        listening.set()
+        await asyncio.to_thread(over.wait)
+        listener.close()  # without waiting for the connections, which no event loop of the client closes
 
     thread = threading.Thread(target=asyncio.run, args=(listen(),))
     thread.start()

@@ -20,6 +20,7 @@ import msgspec
 from msgspec import field
 from msgspec.structs import astuple
 
+from .annotations import namespace_annotations
 from .gvk import GroupVersionKind
 from .presence import copy_value, delete_field, install, settled, take_defaults, tracked_defaults, values
 
@@ -52,7 +53,7 @@ class _StructMeta(msgspec.StructMeta):
             presence = not config.get("array_like", False)
         if not presence:
             return super().__new__(mcls, name, bases, namespace, **config)
-        taken = take_defaults(namespace, namespace.get("__annotations__", {}), scope)
+        taken = take_defaults(namespace, namespace_annotations(namespace), scope)
         cls = super().__new__(mcls, name, bases, namespace, **config)
         if taken or tracked_defaults(cls):
             install(cls, taken, keep_equality="__eq__" in namespace)

@@ -35,6 +35,8 @@ from typing import Annotated, Any, ClassVar, Final, TypeVar, Union, get_args, ge
 import msgspec
 from msgspec import NODEFAULT, UNSET
 
+from .annotations import own_annotations
+
 _DEFAULTS: Final = "__tracked_defaults__"
 _SLOT_PREFIX: Final = "_slot_"
 _FIELD_TYPE: Final = type(msgspec.field())
@@ -122,7 +124,7 @@ def take_defaults(
 
 def install(cls: Any, taken: Mapping[str, TrackedDefault], *, keep_equality: bool) -> None:
     """Replace the slots of tracked fields by properties that return the default of an unset field."""
-    declared = vars(cls).get("__annotations__", {})
+    declared = own_annotations(cls)
     inherited = {name: default for name, default in tracked_defaults(cls).items() if name not in declared}
     for name, default in taken.items():
         # A field that a subclass declares again uses the slot of the base.

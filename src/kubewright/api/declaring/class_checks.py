@@ -14,6 +14,7 @@ from types import FrameType, UnionType
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
 from kubewright.api import markers
+from kubewright.api.annotations import namespace_annotations
 from kubewright.api.markers import Marker
 from kubewright.api.presence import look_up
 
@@ -35,7 +36,7 @@ _OTHER_NAMES: Final = {
 
 def check_class(name: str, bases: tuple[type, ...], namespace: Mapping[str, Any], scope: FrameType) -> None:
     """Raise `TypeError` for attributes and annotations that would be ignored."""
-    annotations: Mapping[str, Any] = namespace.get("__annotations__", {})
+    annotations = namespace_annotations(namespace)
     for attribute, value in namespace.items():
         if not attribute.startswith("_") and attribute not in annotations:
             _check_attribute(name, bases, attribute, value)

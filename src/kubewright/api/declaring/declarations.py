@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, Never, Protocol, TypeVar, get_origin, ru
 
 import msgspec
 
+from kubewright.api.annotations import own_annotations
 from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
 from kubewright.api.meta import CustomResource, LabelSelector
 from kubewright.api.objects import Object
@@ -240,7 +241,7 @@ def has_status(cls: type) -> bool:
 def _declares_spec_and_status(cls: type) -> bool:
     """Return whether a custom resource declares spec and status, as type arguments or as fields."""
     given = any(get_origin(base) is CustomResource for base in vars(cls).get("__orig_bases__", ()))
-    return given or "spec" in vars(cls).get("__annotations__", {})
+    return given or "spec" in own_annotations(cls)
 
 
 _IRREGULAR: Final = {

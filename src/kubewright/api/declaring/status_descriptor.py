@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from kubewright.api.annotations import own_annotations
 from kubewright.api.presence import DefaultValue
 
 _factories: dict[type, Callable[[], Any] | None] = {}
@@ -55,7 +56,7 @@ def _status_factory(cls: type, base: type) -> Callable[[], Any] | None:
     for each in cls.__mro__:
         if each is base:
             break
-        if "status" in vars(each).get("__annotations__", {}):
+        if "status" in own_annotations(each):
             return None
         for parent in vars(each).get("__orig_bases__", ()):
             if typing.get_origin(parent) is base:
