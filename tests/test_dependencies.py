@@ -11,6 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 TYPE_CHECKERS = ("_typeshed", "typing_extensions")
 """Modules that every type checker has; imported under `TYPE_CHECKING` only."""
+LATER_STANDARD_LIBRARY = ("annotationlib",)
+"""Modules of the standard library that the oldest supported Python does not have."""
 MODULES = {
     "PyYAML": "yaml",
     "google-re2": "re2",
@@ -43,7 +45,12 @@ def _imported() -> dict[str, set[str]]:
                 beside = path.with_name(f"{top}.py")
                 if beside != path and beside.exists():
                     continue  # a program that is started by its path, and imports the modules beside it
-                if top not in {*sys.stdlib_module_names, "kubewright", *TYPE_CHECKERS}:
+                if top not in {
+                    *sys.stdlib_module_names,
+                    "kubewright",
+                    *TYPE_CHECKERS,
+                    *LATER_STANDARD_LIBRARY,
+                }:
                     found.setdefault(top, set()).add(str(path.relative_to(ROOT)))
     return found
 

@@ -9,6 +9,7 @@
 
 Every name for users can be imported from this package; its module is loaded at first use.
 
+- `annotations`: annotations of classes while they are created and afterwards, on every supported Python
 - `apps`, `core`, `batch`, ...: types of the built-in kinds, a package for each API group, such as `apps.v1`
 - `apply_order`: the order in which the objects of a set are applied, so that each finds what it depends on
 - `builtin`: built-in resources of Kubernetes: names, schemas, descriptions and encodings, loaded at first use
