@@ -12,6 +12,7 @@ import pytest
 
 from kubewright.api import ObjectMeta
 from kubewright.api.builtin.resources import BuiltinResource
+from kubewright.api.builtin.types import BuiltinTypes
 from kubewright.api.coordination.v1 import Lease, LeaseSpec
 from kubewright.api.coordination.v1beta1 import LeaseCandidate
 from kubewright.api.errors import from_response
@@ -45,6 +46,7 @@ async def coordinated(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
         property(lambda row: served(row) or (row.plural, row.gvk.version) == ("leasecandidates", "v1beta1")),
     )
     monkeypatch.setattr(LeaseStrategy, "prepare_for_create", lambda *arguments: None)
+    monkeypatch.setattr(BuiltinTypes, "enabled_definitions", property(lambda types: types.definitions))
     async with start_test_server("in-process", None, controllers=False) as server:
         yield server.client()
 
