@@ -20,7 +20,6 @@ from kubewright.api.values.times import now_micro
 from kubewright.cli.operators.run import _configure, run_command
 from kubewright.client import Client
 from kubewright.client.rest.request import APIRequest, CallNext
-from kubewright.controlplane.kinds.coordination.lease import LeaseStrategy
 from kubewright.manager import CoordinatedLeaderElector, LeadershipLost, Operator
 from kubewright.testing.server import start_test_server
 
@@ -45,7 +44,6 @@ async def coordinated(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
         "served_by_default",
         property(lambda row: served(row) or (row.plural, row.gvk.version) == ("leasecandidates", "v1beta1")),
     )
-    monkeypatch.setattr(LeaseStrategy, "prepare_for_create", lambda *arguments: None)
     monkeypatch.setattr(BuiltinTypes, "enabled_definitions", property(lambda types: types.definitions))
     async with start_test_server("in-process", None, controllers=False) as server:
         yield server.client()

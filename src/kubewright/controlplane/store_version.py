@@ -7,6 +7,7 @@ kube-apiserver decodes all objects: unknown fields are not shown, absent ones ge
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -38,13 +39,12 @@ async def adopt_store(
         known = _Writer(str(version), await storage.revision())
         value = msgspec.json.encode(known)
         if writes:
-            try:
+            # A replica that starts at the same time records it as well.
+            with contextlib.suppress(KeyExists, RevisionMismatch):
                 if item is None:
                     await storage.create(KEY, value)
                 else:
                     await storage.update(KEY, value, expected=item.mod_revision)
-            except (KeyExists, RevisionMismatch):
-                pass  # another replica has started in the same moment
     for store in server.stores:
         if not store.resource.custom:
             store.resource.schema_revision = known.revision
