@@ -5,7 +5,8 @@
 It patches the ConfigMap `diary` with its identity through the fenced client of a manager, and prints the
 monotonic times at which it started to read the Lease, each after the response. When the file `LATER` exists,
 its clock is ahead by more than the duration of a lease: the test decides when leases expire, not the speed of
-the machine.
+the machine. An attempt to acquire the Lease sees one time only: a Lease that was acquired while the clock changed would
+have expired already.
 """
 
 from __future__ import annotations
@@ -25,8 +26,22 @@ LEASE_DURATION = 300.0
 
 
 async def main(kubeconfig: str, identity: str, later: str) -> None:
+    acquiring = ahead = False
+
     def clock() -> float:
-        return boot_clock() + (2 * LEASE_DURATION if Path(later).exists() else 0.0)
+        nonlocal ahead
+        if not acquiring:
+            ahead = Path(later).exists()
+        return boot_clock() + (2 * LEASE_DURATION if ahead else 0.0)
+
+    class Elector(LeaderElector):
+        async def _try(self) -> bool:
+            nonlocal acquiring
+            acquiring = not self.is_leader()
+            try:
+                return await super()._try()
+            finally:
+                acquiring = False
 
     async def report(call: APIRequest, proceed: CallNext) -> APIResponse | ResponseStream:
         started = time.monotonic()
@@ -36,7 +51,7 @@ async def main(kubeconfig: str, identity: str, later: str) -> None:
         return response
 
     async with Client.connect(kubeconfig) as client:
-        elector = LeaderElector(
+        elector = Elector(
             client.with_interceptor(report),
             "writer",
             namespace="default",
