@@ -12,8 +12,8 @@ import yaml
 from kubewright.apiserver import SYSTEM, APIServer, HTTPRequest, HTTPResponse
 from kubewright.apiserver.encoding.negotiation import to_yaml
 from kubewright.apiserver.encoding.representation import SLICE, SLICE_BYTES, in_slices
-from kubewright.apiserver.http.connection import compress
 from kubewright.apiserver.http.messages import GeneratedPieces
+from kubewright.apiserver.http.responses import compress
 from kubewright.storage.contract import KeyValue
 from kubewright.storage.memory import MemoryStorage
 

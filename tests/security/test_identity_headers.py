@@ -24,7 +24,7 @@ from tests.security.examples import examples
 from kubewright.api.errors import ServiceUnavailable
 from kubewright.apiserver import APIServer, HTTPRequest, HTTPResponse
 from kubewright.apiserver.authentication.user import User
-from kubewright.apiserver.http.connection import CompleteResponse, response_headers
+from kubewright.apiserver.http.responses import response_head
 from kubewright.apiserver.in_process import InProcessTransport
 from kubewright.client.config.cluster_config import ClusterConfig
 from kubewright.client.transport.http import HTTPTransport
@@ -307,7 +307,7 @@ def test_an_http_probe_sends_one_request_or_fails(value: str, name: str) -> None
 @given(value=texts)
 def test_a_response_has_no_more_headers_than_it_was_given(value: str) -> None:
     response = HTTPResponse(200, b"ok", content_type=value, headers={"X-Value": value, "X-All": [value, "b"]})
-    head = CompleteResponse(response, b"ok", close=True)._bytes.removesuffix(b"ok")
+    head = response_head(response, 2, close=True)
     first, *lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     assert first == b"HTTP/1.1 200 OK"
     sent = escaped(value).strip(" \t").encode()
@@ -321,7 +321,6 @@ def test_a_response_has_no_more_headers_than_it_was_given(value: str) -> None:
         (b"Connection", b"close"),
     ]
     assert b"\n" not in head.replace(b"\r\n", b"")
-    assert all(not set("\r\n\0") & set(each) for each in response_headers(response).values())
 
 
 class _Claims:

@@ -6,7 +6,8 @@
 - `request_info`: verb, group, version, resource and name of a request URL.
 - `server`: `HTTPServer`, an `APIServer` on a TLS port.
 - `upgrade`: connections that leave HTTP after a 101 response.
-- `connection`: connections of the HTTPS server: what aiohttp does not do as an API server needs it
+- `connection`: connections of the HTTPS server, and the loop of their requests
+- `responses`: heads and bodies of responses on a connection
 - `unknown_methods`: HTTP methods that the parser does not know
 """
 

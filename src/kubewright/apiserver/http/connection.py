@@ -1,32 +1,31 @@
-"""Connections of the HTTPS server: what aiohttp does not do as an API server needs it.
+"""Connections of the HTTPS server: aiohttp's parser and flow control, with a request loop of our own.
 
-`ServerConnection` keeps the client certificate and closes idle connections, `CompleteResponse` writes short
-responses in one step, `PiecewiseResponse` long ones in chunks and `StreamedResponse` those of unknown length,
-`body_reader` reads request bodies within a limit.
+`ServerConnection` turns messages of the parser into `ReceivedRequest`s and calls the server's handler in the
+task of the connection, one after the other; the loop of aiohttp creates a task and three more objects for
+each request. It also keeps the client certificate and closes idle connections. `body_reader` reads request
+bodies within a limit.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from email.utils import formatdate
-from http import HTTPStatus
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, cast
 
-from aiohttp import StreamReader, WSMsgType, web
-from aiohttp.abc import AbstractStreamWriter
-from aiohttp.http import HttpRequestParser
+from aiohttp import HttpVersion, StreamReader, WSMsgType, web
+from aiohttp.helpers import set_exception
+from aiohttp.http import HttpRequestParser, RawRequestMessage, StreamWriter
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from kubewright.api.errors import APIError, BadRequest
 from kubewright.apiserver.authentication.x509 import PeerCertificate
-from kubewright.client.transport.headers import encode_head, escape_headers, replace_surrogates
+from kubewright.client.transport.headers import replace_surrogates
 
-from .messages import HTTPResponse, too_large
+from .messages import HTTPResponse, text, too_large
+from .responses import write_complete
 from .unknown_methods import RequestParser
 
 logger = logging.getLogger("kubewright.apiserver")
@@ -35,12 +34,67 @@ HEADER_TIMEOUT = 30.0
 BODY_GRACE = 10.0
 MINIMUM_BODY_RATE = 4096
 """Bytes per second at which bodies must arrive, after the first `BODY_GRACE` seconds."""
-GZIP_MINIMUM = 128 * 1024
-"""Longer responses are compressed if the client accepts gzip."""
-_WRITE_SIZE = 128 * 1024
-"""Bytes of a long response that are written at a time."""
 _LAST_CHUNK = b"\r\n0\r\n\r\n"
 """The end of a chunked body without a trailer."""
+
+
+class ReceivedRequest:
+    """A request on a connection: the parser's message, and its body as it arrives."""
+
+    __slots__ = ("connection", "content", "message")
+
+    def __init__(
+        self, message: RawRequestMessage, content: StreamReader, connection: ServerConnection
+    ) -> None:
+        self.message = message
+        self.content = content
+        self.connection = connection
+
+    @property
+    def version(self) -> HttpVersion:
+        """The version of HTTP."""
+        return self.message.version
+
+    @property
+    def keeps_alive(self) -> bool:
+        """Whether the client can send further requests on the connection."""
+        return not self.message.should_close
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        """The transport of the connection; `None` after the client has disconnected."""
+        return self.connection.transport
+
+    @property
+    def remote(self) -> str | None:
+        """The address of the client."""
+        peer = self.connection.peername
+        return str(peer[0]) if isinstance(peer, list | tuple) else peer
+
+    def accepts_gzip(self) -> bool:
+        """Whether the response may be compressed."""
+        return "gzip" in self.message.headers.get("Accept-Encoding", "")
+
+    def base_request(self) -> web.BaseRequest:
+        """Return the request as aiohttp's WebSockets need it."""
+        return self.connection.make_base_request(self.message, self.content)
+
+    def _cancel(self, error: BaseException) -> None:
+        """Called by aiohttp when the client disconnects: reading the body fails."""
+        set_exception(self.content, error)
+
+    def _finish(self) -> None:
+        """Called by aiohttp after a declined upgrade."""
+
+
+class _Written(web.StreamResponse):
+    """The response to a declined upgrade, which has been written."""
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        """Do nothing."""
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Do nothing."""
 
 
 class ServerConnection(RequestHandler):
@@ -122,10 +176,95 @@ class ServerConnection(RequestHandler):
             self.close()
         self._last_bytes = None
 
-    def request_received(self, native: web.BaseRequest | None = None) -> None:
-        """Stop the header timeout; close after a chunked request whose end was not checked."""
-        if native is not None and native._message.chunked and native.content is not self._chunked:
-            self.close()
+    def make_base_request(self, message: RawRequestMessage, content: StreamReader) -> web.BaseRequest:
+        """Return a request for parts of aiohttp that need one."""
+        factory, task = self._request_factory, self._task_handler
+        if factory is None or task is None:
+            raise ConnectionResetError("client disconnected")
+        return factory(message, content, self, StreamWriter(self, self._loop), task)
+
+    async def start(self) -> None:
+        """Serve the requests of the connection until it closes; the task of the connection."""
+        listener = cast("Listener", self._manager)
+        handle, messages = listener.handle, self._messages
+        while not self._force_close:
+            if not messages:
+                self._waiter = self._loop.create_future()
+                try:
+                    await self._waiter
+                finally:
+                    self._waiter = None
+            message, content = messages.popleft()
+            if self._parser is not None:
+                self._parser.message_consumed()
+            if self._buffer_paused and len(messages) <= self._msg_queue_resume_size:
+                self._resume_reading_if_drained()
+            listener.requests_count += 1
+            self._cancel_header_timer()
+            if not isinstance(message, RawRequestMessage):
+                self._reject(str(message.message or message.exc), message.exc)
+                break
+            if message.chunked and content is not self._chunked:
+                self.close()  # its end was not checked
+            request = ReceivedRequest(message, content, self)
+            if not await self._serve(request, handle) or not await self._can_continue(request):
+                break
+            self._next_keepalive_close_time = close_time = self._loop.time() + self._keepalive_timeout
+            if self._keepalive_handle is None:
+                self._keepalive_handle = self._loop.call_at(close_time, self._process_keepalive)
+        if not self._force_close:
+            self._task_handler = None
+            if self.transport is not None:
+                self.transport.close()
+
+    async def _serve(
+        self, request: ReceivedRequest, handle: Callable[[ReceivedRequest], Awaitable[bool]]
+    ) -> bool:
+        """Serve one request; returns whether the connection stays open."""
+        self._request_in_progress = True
+        self._current_request = cast(web.BaseRequest, request)
+        try:
+            return await handle(request)
+        except ConnectionError:
+            logger.debug("client disconnected", extra={"path": request.message.path})
+            return False
+        except asyncio.CancelledError:
+            self.force_close()
+            raise
+        except Exception:
+            logger.exception("request failed", extra={"path": request.message.path})
+            self.force_close()
+            return False
+        finally:
+            self._current_request = None
+            self._request_in_progress = False
+            if self._handler_waiter is not None and not self._handler_waiter.done():
+                self._handler_waiter.set_result(None)
+
+    async def _can_continue(self, request: ReceivedRequest) -> bool:
+        """Discard the rest of the body; returns whether the connection can have another request."""
+        content = request.content
+        if self._upgraded:
+            # The upgrade was declined; what was received after the request are further requests.
+            await self.finish_response(cast(web.BaseRequest, request), _Written(), None)
+        if not content.is_eof() and not self._force_close:
+            try:
+                async with asyncio.timeout(self._lingering_time):
+                    while not content.is_eof():
+                        await content.readany()
+            except (TimeoutError, ConnectionError, RequestPayloadError):
+                return False
+        return not self._close and not self._force_close
+
+    def _reject(self, reason: str, error: BaseException | None) -> None:
+        """Respond to bytes that are not an HTTP request; logged at debug level only."""
+        logger.debug("malformed request", extra={"error": str(error)})
+        try:
+            write_complete(self, *_bad_request(reason), close=True)
+        except ConnectionError:
+            pass
+
+    def _cancel_header_timer(self) -> None:
         if self._header_timer is not None:
             self._header_timer.cancel()
             self._header_timer = None
@@ -138,26 +277,11 @@ class ServerConnection(RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Cancel the stream to a client that has disconnected."""
-        self.request_received()
+        self._cancel_header_timer()
         streaming, self.streaming = self.streaming, None
         if streaming is not None:
             streaming.cancel()
         super().connection_lost(exc)
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """Respond to bytes that are not an HTTP request; logged at debug level only."""
-        if status >= 500:
-            return super().handle_error(request, status, exc, message)
-        logger.debug("malformed request", extra={"error": str(exc)})
-        response = web.Response(status=status, text=f"{status} Bad Request: {message or exc}\n")
-        response.force_close()
-        return response
 
     async def drain(self, timeout: float | None = None) -> None:
         """Wait until the client has read most of what was written; closes the connection after `timeout`."""
@@ -194,8 +318,24 @@ def _after(messages: Iterable[tuple[Any, Any]], payload: StreamReader) -> int:
     return count
 
 
+def _bad_request(reason: str) -> tuple[HTTPResponse, bytes]:
+    response = text(400, f"400 Bad Request: {reason}\n")
+    return response, response.body
+
+
+async def _unused(request: web.BaseRequest) -> web.StreamResponse:
+    raise NotImplementedError
+
+
 class Listener(web.Server):
-    """Factory of `ServerConnection`s."""
+    """Factory of `ServerConnection`s, whose requests `handle` serves.
+
+    `handle` writes the response, and returns whether the connection stays open.
+    """
+
+    def __init__(self, handle: Callable[[ReceivedRequest], Awaitable[bool]], **settings: Any) -> None:
+        super().__init__(_unused, access_log=None, auto_decompress=False, **settings)
+        self.handle = handle
 
     header_timeout = HEADER_TIMEOUT
     http2: Callable[[asyncio.BaseTransport], None] | None = None
@@ -204,153 +344,6 @@ class Listener(web.Server):
     def __call__(self) -> RequestHandler:
         """Return a new connection."""
         return ServerConnection(self, loop=self._loop, **self._kwargs)
-
-
-class CompleteResponse(web.StreamResponse):
-    """A short response, written in one step: it skips most of aiohttp's work per response."""
-
-    def __init__(self, response: HTTPResponse, body: bytes, *, close: bool) -> None:
-        super().__init__(status=response.status)
-        self._bytes = _head(response, len(body), close) + body
-        self._keep_alive = not close
-
-    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
-        """Write headers and body."""
-        transport = request.transport
-        if transport is None or transport.is_closing():
-            raise ConnectionResetError("client disconnected")
-        transport.write(self._bytes)
-        return None
-
-    async def write_eof(self, data: bytes = b"") -> None:
-        """Do nothing: `prepare` has written everything."""
-
-
-class _SentResponse(web.StreamResponse):
-    """A response that its handler has written to the connection when it returns."""
-
-    def __init__(self, response: HTTPResponse, connection: ServerConnection, *, close: bool) -> None:
-        super().__init__(status=response.status)
-        self._response = response
-        self._connection = connection
-        self._keep_alive = not close
-
-    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
-        """Do nothing: the response has been written."""
-        return None
-
-    async def write_eof(self, data: bytes = b"") -> None:
-        """Do nothing: the response has been written."""
-
-    async def _write(self, data: bytes, stall_timeout: float | None) -> None:
-        connection = self._connection
-        transport = connection.transport
-        if transport is None or transport.is_closing():
-            raise ConnectionResetError("client disconnected")
-        transport.write(data)
-        if connection.writing_paused:
-            await connection.drain(stall_timeout)
-
-
-class PiecewiseResponse(_SentResponse):
-    """A long response, written in chunks as the client reads them: it is never joined in memory."""
-
-    async def send(self, stall_timeout: float) -> None:
-        """Write headers and body.
-
-        Raises `ConnectionResetError` if the client disconnects, or does not read for `stall_timeout` seconds.
-        """
-        response = self._response
-        batch: list[bytes | memoryview] = [_head(response, response.length, not self._keep_alive)]
-        size = 0
-        for piece in limited_pieces(response.consume()):
-            batch.append(piece)
-            size += len(piece)
-            if size > _WRITE_SIZE:
-                data = b"".join(batch)
-                batch.clear()
-                del piece
-                await self._write(data, stall_timeout)
-                size = 0
-                # A client that reads as fast as this writes never pauses the connection.
-                await asyncio.sleep(0)
-        if batch:
-            await self._write(b"".join(batch), stall_timeout)
-
-
-class StreamedResponse(_SentResponse):
-    """A response of unknown length, written as its chunks become available.
-
-    For clients that do not know chunks (HTTP/1.0), the body ends with the connection.
-    """
-
-    async def start(self, *, chunked: bool) -> None:
-        """Write the headers."""
-        self._is_chunked = chunked
-        await self._write(_head(self._response, None, not self._keep_alive, chunked=chunked), None)
-
-    async def send(self, data: bytes, stall_timeout: float | None = None) -> None:
-        """Write one chunk, which must not be empty."""
-        await self._write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data, stall_timeout)
-
-    async def end(self) -> None:
-        """Write the end of the body."""
-        if self._is_chunked:
-            await self._write(b"0\r\n\r\n", None)
-
-
-def limited_pieces(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
-    """Split pieces of more than `_WRITE_SIZE` bytes."""
-    for piece in pieces:
-        if len(piece) <= _WRITE_SIZE:
-            yield piece
-        else:
-            view = memoryview(piece)
-            for start in range(0, len(view), _WRITE_SIZE):
-                yield view[start : start + _WRITE_SIZE]
-
-
-_REASONS = {status.value: status.phrase for status in HTTPStatus}
-NO_BODY = (204, 304)
-"""Status codes of responses without a body."""
-_date: tuple[int, str] = (0, "")
-
-
-def http_date() -> str:
-    """Return the value of the `Date` header."""
-    global _date
-    now = int(time.time())
-    if _date[0] != now:
-        _date = (now, formatdate(now, usegmt=True))
-    return _date[1]
-
-
-def _head(response: HTTPResponse, length: int | None, close: bool, *, chunked: bool = False) -> bytes:
-    """Return status line and headers."""
-    status = response.status
-    headers: list[tuple[str, str]] = []
-    if status not in NO_BODY:
-        headers.append(("Content-Type", response.content_type))
-        if length is not None:
-            headers.append(("Content-Length", str(length)))
-        elif chunked:
-            headers.append(("Transfer-Encoding", "chunked"))
-    headers.append(("Date", http_date()))
-    headers += header_pairs(response)
-    if close:
-        headers.append(("Connection", "close"))
-    return encode_head(f"HTTP/1.1 {status} {_REASONS.get(status, '')}", headers, escape=True)
-
-
-def header_pairs(response: HTTPResponse) -> list[tuple[str, str]]:
-    """Return the headers of a response that its handler has set."""
-    pairs: list[tuple[str, str]] = []
-    for name, value in response.headers.items():
-        if isinstance(value, str):
-            pairs.append((name, value))
-        else:
-            pairs += [(name, each) for each in value]
-    return pairs
 
 
 class WebSocketAdapter:
@@ -380,16 +373,16 @@ class WebSocketAdapter:
         await self._socket.close(code=code, message=reason.encode())
 
 
-def body_reader(native: web.BaseRequest, *, grace: float = BODY_GRACE) -> Callable[[int], Any]:
+def body_reader(request: ReceivedRequest, *, grace: float = BODY_GRACE) -> Callable[[int], Any]:
     """Return a function that reads a body within a limit, and at a minimum rate after `grace` seconds."""
 
     async def read(limit: int) -> bytes:
-        length = native.content_length
-        if length is not None and length > limit:
+        headers, content, transport = request.message.headers, request.content, request.transport
+        length = headers.get("Content-Length")
+        if length is not None and int(length) > limit:
             raise too_large(limit)
-        content = native.content
-        if native.headers.get("Expect", "").lower() == "100-continue" and native.transport is not None:
-            native.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if headers.get("Expect", "").lower() == "100-continue" and transport is not None:
+            transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         chunks, size = [], 0
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -411,7 +404,7 @@ def body_reader(native: web.BaseRequest, *, grace: float = BODY_GRACE) -> Callab
                 raise too_large(limit)
             chunks.append(chunk)
         body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        if native.headers.get("Content-Encoding", "").lower() == "gzip":
+        if headers.get("Content-Encoding", "").lower() == "gzip":
             body = decompress(body, limit)
         return body
 
@@ -432,29 +425,12 @@ def decompress(body: bytes, limit: int) -> bytes:
     return plain
 
 
-def compress(pieces: Iterable[bytes | memoryview]) -> bytes:
-    """Compress the pieces of a body with gzip, fast."""
-    writer = zlib.compressobj(1, zlib.DEFLATED, 31)
-    parts = [writer.compress(piece) for piece in limited_pieces(pieces)]
-    return b"".join([*parts, writer.flush()])
-
-
-async def compress_response(response: HTTPResponse) -> None:
-    """Compress the body of a response with gzip, in a thread."""
-    response.body = await asyncio.get_running_loop().run_in_executor(None, compress, response.consume())
-    response.headers["Content-Encoding"] = "gzip"
-    response.headers["Vary"] = "Accept-Encoding"
-
-
-def received_headers(native: web.BaseRequest) -> CIMultiDictProxy[str]:
+def received_headers(message: RawRequestMessage) -> CIMultiDictProxy[str]:
     """Return the headers of a request. Bytes that are not UTF-8 are U+FFFD, so that every value can be
     compared, logged, audited and forwarded."""
-    headers: CIMultiDictProxy[str] = native.headers
-    if all(value.isascii() for _, value in native.raw_headers):
-        return headers
-    return CIMultiDictProxy(CIMultiDict((name, replace_surrogates(value)) for name, value in headers.items()))
-
-
-def response_headers(response: HTTPResponse) -> CIMultiDict[str]:
-    """Return all headers of a response for aiohttp."""
-    return CIMultiDict(escape_headers([("Content-Type", response.content_type), *header_pairs(response)]))
+    headers: CIMultiDictProxy[str] = message.headers
+    for _, value in message.raw_headers:
+        if not value.isascii():
+            pairs = ((name, replace_surrogates(each)) for name, each in headers.items())
+            return CIMultiDictProxy(CIMultiDict(pairs))
+    return headers

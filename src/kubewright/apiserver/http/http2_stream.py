@@ -20,17 +20,16 @@ from kubewright.api.errors import APIError, BadRequest, TooManyRequests
 from kubewright.apiserver.encoding.negotiation import status_response
 from kubewright.client.transport.headers import escape_value
 
-from .connection import (
+from .connection import MINIMUM_BODY_RATE, decompress
+from .messages import HTTPRequest, HTTPResponse, quote_target, text, too_large
+from .responses import (
     GZIP_MINIMUM,
-    MINIMUM_BODY_RATE,
     NO_BODY,
     compress_response,
-    decompress,
     header_pairs,
     http_date,
     limited_pieces,
 )
-from .messages import HTTPRequest, HTTPResponse, quote_target, text, too_large
 
 if TYPE_CHECKING:
     from .http2 import HTTP2Connection

@@ -45,21 +45,22 @@ from kubewright.tls.client_certificates import request_client_certificates
 
 from .connection import (
     BODY_GRACE,
-    GZIP_MINIMUM,
     HEADER_TIMEOUT,
-    CompleteResponse,
     Listener,
-    PiecewiseResponse,
-    ServerConnection,
-    StreamedResponse,
+    ReceivedRequest,
     WebSocketAdapter,
     body_reader,
-    compress_response,
     received_headers,
-    response_headers,
 )
-from .messages import HTTPRequest, HTTPResponse, quote_target
+from .messages import HTTPRequest, HTTPResponse, quote_target, text
 from .ports import explain_listen_error
+from .responses import (
+    GZIP_MINIMUM,
+    PiecewiseResponse,
+    StreamedResponse,
+    compress_response,
+    write_complete,
+)
 from .upgrade import run_tunnel
 
 if TYPE_CHECKING:
@@ -226,8 +227,6 @@ class HTTPServer:
             _trim_tls_buffers()
         listener = self._listener = Listener(
             self._handle,
-            access_log=None,
-            auto_decompress=False,
             keepalive_timeout=KEEPALIVE,
             max_line_size=1024 * 1024,
             max_field_size=64 * 1024,
@@ -327,13 +326,14 @@ class HTTPServer:
         cast(asyncio.Transport, transport).set_protocol(connection)
         connection.connection_made(transport)
 
-    async def _handle(self, native: web.BaseRequest) -> web.StreamResponse:
-        connection = native.protocol
-        assert isinstance(connection, ServerConnection)
-        connection.request_received(native)
-        if native.version < HttpVersion10:
-            return connection.handle_error(native, 400, None, "unsupported protocol version")
-        target = native.raw_path
+    async def _handle(self, received: ReceivedRequest) -> bool:
+        """Serve a request; returns whether the connection stays open."""
+        connection, message = received.connection, received.message
+        if message.version < HttpVersion10:
+            response = text(400, "400 Bad Request: unsupported protocol version\n")
+            write_complete(connection, response, response.body, close=True)
+            return False
+        target = message.path
         if not target.isascii():
             target = quote_target(target.encode("utf-8", "surrogateescape"))
         if target[:1] not in ("/", "*"):
@@ -341,49 +341,43 @@ class HTTPServer:
             target = "/" + target.partition("://")[2].partition("/")[2]
         path, _, query = target.partition("?")
         request = HTTPRequest(
-            native.method,
+            message.method,
             unquote(path) if "%" in path else path,
             query=query,
-            headers=received_headers(native),
-            body=b"" if not native.can_read_body else body_reader(native, grace=self.body_grace),
+            headers=received_headers(message),
+            body=b"" if received.content.at_eof() else body_reader(received, grace=self.body_grace),
             peer_certificate=connection.peer if connection.peer_known else connection.identify(),
-            native=native,
+            native=received,
         )
         request.raw_path = path
         response = await self.server.handle(request)
         if response.stream is not None:
-            return await self._stream(native, response, connection)
+            return await self._stream(received, response)
         if response.websocket is not None:
-            return await self._run_websocket(native, response)
+            return await self._run_websocket(received, response)
         if response.tunnel is not None:
-            return await run_tunnel(connection, response)
+            await run_tunnel(connection, response)
+            return False
         if response.length > _COMPLETE_LIMIT:
-            return await self._write_long(native, request, response, connection)
-        return await self._write_short(native, response)
+            return await self._write_long(received, request, response)
+        return await self._write_short(received, response)
 
     async def _write_long(
-        self,
-        native: web.BaseRequest,
-        request: HTTPRequest,
-        response: HTTPResponse,
-        connection: ServerConnection,
-    ) -> web.StreamResponse:
+        self, received: ReceivedRequest, request: HTTPRequest, response: HTTPResponse
+    ) -> bool:
         """Write a long body; it is counted until the client has read it."""
         try:
             count = self.count_unsent(request, response.length)
         except TooManyRequests as error:
-            return await self._write_short(native, status_response(request, error))
+            return await self._write_short(received, status_response(request, error))
         with count:
-            if "gzip" in native.headers.get("Accept-Encoding", ""):
+            if received.accepts_gzip():
                 await compress_response(response)
             if response.length <= _COMPLETE_LIMIT:
-                return await self._write_short(native, response)
-            result = PiecewiseResponse(response, connection, close=self._closes(native))
-            try:
-                await result.send(self.stall_timeout)
-            except ConnectionError:
-                logger.debug("client disconnected", extra={"path": native.path})
-            return result
+                return await self._write_short(received, response)
+            close = self._closes(received)
+            await PiecewiseResponse(response, received.connection, close=close).send(self.stall_timeout)
+            return not close
 
     def count_unsent(self, request: HTTPRequest, length: int) -> contextlib.ExitStack:
         """Count a long response until the end of the returned context.
@@ -397,66 +391,69 @@ class HTTPServer:
         released.callback(self.unsent.release, user.name, length)
         return released
 
-    async def _write_short(self, native: web.BaseRequest, response: HTTPResponse) -> web.StreamResponse:
+    async def _write_short(self, received: ReceivedRequest, response: HTTPResponse) -> bool:
         body = response.body
         if (
             len(body) > GZIP_MINIMUM
             and "Content-Encoding" not in response.headers
-            and "gzip" in native.headers.get("Accept-Encoding", "")
+            and received.accepts_gzip()
         ):
             await compress_response(response)
             body = response.body
-        if len(body) <= _COMPLETE_LIMIT and native.version == HttpVersion11:
-            return CompleteResponse(response, body, close=self._closes(native))
-        result = web.Response(body=body, status=response.status, headers=response_headers(response))
-        if self.server.stopping:
-            result.force_close()
-        return result
+        connection, close = received.connection, self._closes(received)
+        write_complete(connection, response, body, close=close)
+        if connection.writing_paused:
+            # A client that sends requests and does not read the responses.
+            await connection.drain(self.stall_timeout)
+        return not close
 
-    def _closes(self, native: web.BaseRequest) -> bool:
+    def _closes(self, received: ReceivedRequest) -> bool:
         """Whether the connection is closed after a response."""
-        return self.server.stopping or native.version < HttpVersion11 or not native.keep_alive
+        return self.server.stopping or not received.keeps_alive or received.version < HttpVersion11
 
-    async def _stream(
-        self, native: web.BaseRequest, response: HTTPResponse, connection: ServerConnection
-    ) -> web.StreamResponse:
-        stream = response.stream
+    async def _stream(self, received: ReceivedRequest, response: HTTPResponse) -> bool:
+        stream, connection = response.stream, received.connection
         assert stream is not None
-        result = StreamedResponse(response, connection, close=self._closes(native))
+        close = self._closes(received)
+        result = StreamedResponse(response, connection, close=close)
         connection.streaming = asyncio.current_task()
-        transport = native.transport
+        transport = connection.transport
         if transport is not None and hasattr(stream, "abort"):
             stream.abort = transport.abort
         try:
-            await result.start(chunked=native.version >= HttpVersion11)
+            await result.start(chunked=received.version >= HttpVersion11)
             async for chunk in stream:
                 if not chunk:
                     continue
                 initial = getattr(stream, "sending_initial_events", False)
                 await result.send(chunk, self.stall_timeout if initial else None)
             await result.end()
-        except ConnectionError:
-            logger.debug("client disconnected", extra={"path": native.path})
         except asyncio.CancelledError:
-            if not connection.transport:
-                raise
+            if connection.transport:
+                return False
+            raise
         finally:
             connection.streaming = None
-            close = getattr(stream, "aclose", None)
-            if close is not None:
-                await close()
-        return result
+            aclose = getattr(stream, "aclose", None)
+            if aclose is not None:
+                await aclose()
+        return not close
 
-    async def _run_websocket(self, native: web.BaseRequest, response: HTTPResponse) -> web.StreamResponse:
+    async def _run_websocket(self, received: ReceivedRequest, response: HTTPResponse) -> bool:
         assert response.websocket is not None
         result = web.WebSocketResponse(protocols=response.protocols, heartbeat=30.0)
-        await result.prepare(native)
+        try:
+            await result.prepare(received.base_request())
+        except web.HTTPException as error:  # the handshake is not valid
+            rejection = text(error.status, f"{error.text or error.reason}\n")
+            write_complete(received.connection, rejection, rejection.body, close=True)
+            return False
         socket_ = WebSocketAdapter(result)
         try:
             await response.websocket(socket_)
         finally:
             await result.close()
-        return result
+        return False
 
 
 def require_http2() -> None:

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from kubewright.client.transport.headers import encode_head
 
-from .connection import header_pairs
+from .responses import header_pairs
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter

@@ -43,15 +43,20 @@ def encode_head(start_line: str, headers: Iterable[tuple[str, str]], *, escape: 
         if _CONTROL.search(start_line):
             raise InvalidHeader(f"the start line {start_line!a} contains a control character")
         start_line = replace_surrogates(start_line)
-    lines = [start_line]
+    return start_line.encode() + b"\r\n" + encode_headers(headers, escape=escape)
+
+
+def encode_headers(headers: Iterable[tuple[str, str]], *, escape: bool) -> bytes:
+    """Return headers and the empty line after them, as `encode_head` does."""
+    lines = []
     for name, value in headers:
         if not is_token(name):
             raise InvalidHeader(f"invalid header field name {name!a}")
         if not value.isprintable():
             value = escape_value(value) if escape else _checked(name, value)
-        lines.append(f"{name}: {value}")
+        lines.append(f"{name}: {value}\r\n")
     lines.append("\r\n")
-    return "\r\n".join(lines).encode()
+    return "".join(lines).encode()
 
 
 def check_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -114,6 +119,7 @@ __all__ = [
     "InvalidHeader",
     "check_headers",
     "encode_head",
+    "encode_headers",
     "escape_headers",
     "escape_key",
     "escape_value",
