@@ -26,6 +26,7 @@ PARTS = frozenset(
         "extension",
         "node",
         "options",
+        "rehearse",
         "scaffold",
         "storage",
         "testing",

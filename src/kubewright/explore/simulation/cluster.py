@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.api.declaring.declarations import Rbac
 from kubewright.api.unstructured import Unstructured
+from kubewright.apiserver.authentication.user import User
+from kubewright.apiserver.in_process import ADMINISTRATOR
 from kubewright.apiserver.watch.cache import WatchCache
 from kubewright.apiserver.watch.event import WatchCacheEvent
 from kubewright.client import Client
@@ -70,6 +72,10 @@ class SimulatedCluster:
 
     LATENCY = 0.001
     """Virtual seconds that a request of the operator takes."""
+    operator_user: User = ADMINISTRATOR
+    """The identity of the operator."""
+    has_failure_events = False
+    """Whether the operator records an Event for a reconcile that fails."""
 
     def __init__(
         self,
@@ -134,19 +140,32 @@ class SimulatedCluster:
     async def start(self) -> None:
         """Start the control plane, install the CRDs and webhooks and create the objects of the setup."""
         operator = (self.old_factory or self.factory)()
+        await self.start_plane(operator)
+        await self.install(operator)
+        for each in self.scenario.setup:
+            made: Any = Unstructured(dict(each)) if isinstance(each, Mapping) else each
+            await self.client.apply(made, force=True, field_manager="setup")
+        await self.plane.wait_until_idle()
+        await asyncio.sleep(1.0)
+        self.start_recording()
+
+    async def start_plane(self, operator: Operator | ExploredProgram, **options: Any) -> None:
+        """Start the control plane, with options in addition to those of every run."""
         storage = MemoryStorage()
         storage.maintenance_interval = MAINTENANCE_INTERVAL
-        self.plane = plane = ControlPlane(
-            port=None,
-            auth="always-allow",
-            store=storage,
-            rng=self.randomness.stream("server"),
-            server_options={"bookmark_interval": BOOKMARK_INTERVAL},
-            webhook_client=self.webhooks,
-            feature_gates={"APIServerIdentity": False},  # renewals of the lease would only cost time
-            nodes=self.scenario.nodes or (1 if self.scenario.controllers else 0),
-            disable_controllers=self._disabled_controllers(operator),
-        )
+        settings: dict[str, Any] = {
+            "port": None,
+            "auth": "always-allow",
+            "store": storage,
+            "rng": self.randomness.stream("server"),
+            "server_options": {"bookmark_interval": BOOKMARK_INTERVAL},
+            "webhook_client": self.webhooks,
+            "feature_gates": {"APIServerIdentity": False},  # renewals of the lease would only cost time
+            "nodes": self.scenario.nodes or (1 if self.scenario.controllers else 0),
+            "disable_controllers": self._disabled_controllers(operator),
+        }
+        self.plane = plane = ControlPlane(**(settings | options))
+        self.prepare_storage(storage)
         await plane.start()
         if plane.workloads is not None and plane.workloads.registration is not None:
             await plane.workloads.start_nodes()
@@ -156,12 +175,12 @@ class SimulatedCluster:
         plane.server.dispatcher.listeners.append(self)
         self.recorder = StateRecorder(requests=self.requests, declared=_declared_rules(operator))
         await self.recorder.read(storage, plane.server.prefix)
-        await self.install(operator)
-        for each in self.scenario.setup:
-            made: Any = Unstructured(dict(each)) if isinstance(each, Mapping) else each
-            await self.client.apply(made, force=True, field_manager="setup")
-        await self.plane.wait_until_idle()
-        await asyncio.sleep(1.0)
+
+    def prepare_storage(self, storage: MemoryStorage) -> None:
+        """Write what exists before the control plane starts: nothing."""
+
+    def start_recording(self) -> None:
+        """Record what happens from now on; existing objects are not part of the state."""
         self.requests.clear()
         self.trace = Trace()
         self._recording = True

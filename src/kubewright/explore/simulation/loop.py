@@ -126,6 +126,8 @@ class VirtualLoop(SimulatedClock, asyncio.base_events.BaseEventLoop):
         """Number of timers that have fired."""
         self.max_steps = 0
         """Limit of `step`; 0 means without a limit."""
+        self.max_steps_per_instant = MAX_STEPS_PER_INSTANT
+        """Callbacks without an advance of the clock after which a run is a livelock."""
         self.current: events.Handle | None = None
         self.uses_threads = False
         """Whether a plain function has run in a thread; such a process cannot be forked within a run."""
@@ -232,8 +234,8 @@ class VirtualLoop(SimulatedClock, asyncio.base_events.BaseEventLoop):
                     raise
                 self.on_exit(process, error)
         self.current = None
-        if self.step - self._instant > MAX_STEPS_PER_INSTANT:
-            raise Livelock(f"{MAX_STEPS_PER_INSTANT} task switches at {self.now:.3f} s of virtual time")
+        if self.step - self._instant > self.max_steps_per_instant:
+            raise Livelock(f"{self.max_steps_per_instant} task switches at {self.now:.3f} s of virtual time")
         if self.max_steps and self.step > self.max_steps:
             raise Livelock(f"more than {self.max_steps} task switches in one run")
 

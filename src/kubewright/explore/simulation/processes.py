@@ -89,7 +89,7 @@ class OperatorProcess(ProcessState):
         fault = cluster.fault_at(started)
         if fault is not None:
             await fault.before(ProcessTarget(self, started))
-        client = Client.from_transport(OperatorTransport(self), user_agent="operator")
+        client = Client.from_transport(OperatorTransport(self, cluster.operator_user), user_agent="operator")
         if not isinstance(operator, Operator):
             await operator.run(client, self.stop)
             return
@@ -98,7 +98,7 @@ class OperatorProcess(ProcessState):
             operator.settings,
             development=False,
             webhooks=False,
-            failure_events=False,
+            failure_events=cluster.has_failure_events,
             probe_port=None,
             metrics_port=None,
             tracing=False,

@@ -1,0 +1,18 @@
+"""Rehearsals: run operators on the objects of a real cluster, in an embedded control plane and virtual time.
+
+    rehearsal = Rehearsal(read_export("cluster.json"))
+    with rehearsal.started():
+        rehearsal.run(rehearsal.cluster.install(factory()))
+        rehearsal.start_operator(factory)
+        rehearsal.run(rehearsal.settle())
+
+- `redaction`: `Redactor`, stable placeholders for secret values
+- `snapshot`: `ClusterSnapshot`, the objects of a cluster at one moment
+- `export_files`: files and directories with the objects of a cluster
+- `snapshot_storage`: the storage of a control plane that starts with the objects of a snapshot
+- `rehearsal`: `Rehearsal`, a control plane with these objects and operators in one event loop
+"""
+
+from kubewright.lazy import attach_stub
+
+__getattr__, __dir__ = attach_stub(__name__)

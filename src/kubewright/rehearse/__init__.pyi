@@ -1,0 +1,11 @@
+from .export_files import read_export as read_export
+from .export_files import write_export as write_export
+from .redaction import Redactor as Redactor
+from .rehearsal import OperatorError as OperatorError
+from .rehearsal import Rehearsal as Rehearsal
+from .rehearsal import RehearsedCluster as RehearsedCluster
+from .snapshot import ClusterSnapshot as ClusterSnapshot
+from .snapshot import ObjectName as ObjectName
+from .snapshot import SnapshotError as SnapshotError
+from .snapshot_storage import LoadedSnapshot as LoadedSnapshot
+from .snapshot_storage import load_snapshot as load_snapshot

@@ -1,0 +1,148 @@
+"""Secret values of objects are replaced by stable placeholders."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubewright.rehearse.redaction import LAST_APPLIED, Redactor, is_placeholder
+
+WORDS = st.text("abcdefghijkmnpqrstuvwxyz23456789", min_size=12, max_size=24).map(lambda text: f"zq{text}")
+"""Values that occur nowhere else in an object."""
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def pod_spec(secret: str) -> dict[str, Any]:
+    return {
+        "containers": [
+            {
+                "name": "app",
+                "image": "app:1",
+                "env": [{"name": "A", "value": secret}, {"name": "B", "valueFrom": {"fieldRef": {}}}],
+                "args": [f"--db-password={secret}", "--token", secret, "--verbose"],
+            }
+        ]
+    }
+
+
+PLACES = {
+    "secret data": lambda s: {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "a"},
+        "data": {"password": encoded(s)},
+    },
+    "secret text": lambda s: {"apiVersion": "v1", "kind": "Secret", "metadata": {}, "stringData": {"x": s}},
+    "list of secrets": lambda s: {
+        "apiVersion": "v1",
+        "kind": "SecretList",
+        "items": [{"metadata": {"name": "a"}, "data": {"x": encoded(s)}}],
+    },
+    "last applied": lambda s: {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"annotations": {LAST_APPLIED: json.dumps({"data": {"x": s}})}},
+    },
+    "pod": lambda s: {"apiVersion": "v1", "kind": "Pod", "spec": pod_spec(s)},
+    "deployment": lambda s: {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "spec": {"template": {"spec": pod_spec(s)}},
+    },
+    "custom resource": lambda s: {
+        "apiVersion": "example.com/v1",
+        "kind": "Database",
+        "spec": {"adminPassword": s, "auth": {"token": s, "api_key": s}, "env": {"X": s}},
+    },
+    "url": lambda s: {
+        "apiVersion": "example.com/v1",
+        "kind": "Database",
+        "spec": {"url": f"postgresql://shop:{s}@db/shop"},
+    },
+    "config file": lambda s: {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "data": {"app.properties": f"size=3\ndb.password={s}\n", "DB_PASSWORD": s},
+    },
+    "token": lambda s: {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "data": {"header": f"Authorization: Bearer {s}", "jwt": f"eyJhbGciOiJ.{s}.{s}"},
+    },
+    "key": lambda s: {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "data": {"pem": f"-----BEGIN RSA PRIVATE KEY-----\n{s}\n-----END RSA PRIVATE KEY-----\n"},
+    },
+    "helm": lambda s: {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"labels": {"owner": "helm"}},
+        "data": {"release": s},
+    },
+    "event": lambda s: {"apiVersion": "v1", "kind": "Event", "message": f"login failed: password={s}"},
+}
+
+
+@given(WORDS)
+def test_no_planted_secret_remains(secret: str) -> None:
+    redactor = Redactor()
+    for place, make in PLACES.items():
+        obj = make(secret)
+        before = json.dumps(obj)
+        text = json.dumps(redactor.redact(obj))
+        assert secret not in text, place
+        assert encoded(secret) not in text, place
+        assert json.dumps(obj) == before, "the argument is not changed"
+        assert json.dumps(redactor.redact(json.loads(text))) == text, "a second time changes nothing"
+
+
+@given(WORDS, WORDS)
+def test_placeholders_are_equal_for_equal_values_only(one: str, other: str) -> None:
+    redactor = Redactor()
+    assert (redactor.placeholder(one) == redactor.placeholder(other)) == (one == other)
+    assert is_placeholder(redactor.placeholder(one))
+    assert Redactor(b"k").placeholder(one) == Redactor(b"k").placeholder(one)
+    assert Redactor().placeholder(one) != redactor.placeholder(one), "each redactor has its own key"
+
+
+def test_a_secret_and_a_variable_with_the_same_value_have_the_same_placeholder() -> None:
+    redactor = Redactor()
+    secret = redactor.redact(PLACES["secret data"]("hunter2"))["data"]["password"]
+    pod = redactor.redact(PLACES["pod"]("hunter2"))["spec"]["containers"][0]["env"][0]["value"]
+    assert base64.b64decode(secret).decode() == pod
+    assert is_placeholder(secret)
+
+
+def test_what_is_not_secret_stays() -> None:
+    obj = {
+        "apiVersion": "example.com/v1",
+        "kind": "Database",
+        "metadata": {"name": "a", "annotations": {"note": "no password here"}},
+        "spec": {
+            "passwordSecretRef": {"name": "db", "key": "password"},
+            "tokenSecretName": "db-token",
+            "image": "registry.example.com:5000/token-service:1",
+            "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "db", "key": "token"}}}],
+            "size": 3,
+        },
+    }
+    assert Redactor().redact(obj) == obj
+
+
+def test_images_of_private_registries_remain_valid() -> None:
+    obj = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "kubernetes.io/dockerconfigjson",
+        "data": {".dockerconfigjson": encoded('{"auths":{"r":{"auth":"aHVudGVyMg=="}}}')},
+    }
+    value = Redactor().redact(obj)["data"][".dockerconfigjson"]
+    assert json.loads(base64.b64decode(value)) == {"auths": {}}
