@@ -144,3 +144,16 @@ def test_pytest_finds_the_plugin() -> None:
     assert project["project"]["entry-points"]["pytest11"] == {
         "kubewright": "kubewright.testing.pytest_plugin"
     }
+
+
+def test_errors_of_constructors_are_explained(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        from kubewright.api.core.v1 import ConfigMap
+
+        def test_it():
+            ConfigMap(date={})
+        """
+    )
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    result.stdout.fnmatch_lines(["*ConfigMap has no field 'date'; did you mean 'data'?*"])

@@ -14,6 +14,8 @@ Every name for users can be imported from this package; its module is loaded at 
 - `apply_order`: the order in which the objects of a set are applied, so that each finds what it depends on
 - `builtin`: built-in resources of Kubernetes: names, schemas, descriptions and encodings, loaded at first use
 - `conditions`: conditions of an object, one per condition type
+- `constructor_errors`: explains errors of constructors: `ConfigMap(date=...)` names the class, and suggests
+  `data`
 - `declaring`: declarations of custom resources, and their checks
 - `encoding`: JSON and CBOR of objects, and limits of YAML
 - `errors`: errors of API requests, one class per Status reason

@@ -22,6 +22,8 @@ Metrics (`queue_metrics`, `controller_metrics`) have the names of client-go and 
 - `failures`: failures of a reconcile: the exceptions of a controller, and how an error is classified and
   shown
 - `finalizers`: finalizers with cleanup functions: external cleanup before an object is deleted
+- `hot_loops`: detection of reconciles that trigger themselves: a write in each reconcile, or a very short
+  requeue
 - `manager_protocol`: the parts of a manager that controllers use; `kubewright.manager.Manager` implements
   them
 - `object_readers`: reading the object of a request before a reconciler is called with it

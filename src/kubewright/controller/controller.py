@@ -32,6 +32,7 @@ from kubewright.api.encoding.codec import DecodeError
 from kubewright.api.errors import Conflict
 from kubewright.callables import call, is_async
 from kubewright.runnable import BaseRunnable, Ownership
+from kubewright.tracebacks import trim_traceback
 from kubewright.tracing.source import SpanPublisher, SpanSink, end_span, start_span
 from kubewright.tracing.spans import ReconcileSpan, current_span
 
@@ -45,8 +46,8 @@ from .failures import (
     describe,
     message_of,
     outcome_of,
-    trim_traceback,
 )
+from .hot_loops import HotLoop, HotLoops
 from .queues.queue import QueueItem, QueueShutDown, WorkQueue
 from .queues.queue_metrics import queue_metrics
 from .queues.rate_limiters import RateLimiter
@@ -137,6 +138,11 @@ class Controller(BaseRunnable, Generic[R]):
         """Subscribers of the spans of reconciles."""
         self.ownership: Ownership | None = None
         """Decides which requests this process reconciles; `None`: all of them."""
+        self.slows_hot_loops = False
+        """Whether a reconcile that triggers itself is delayed; set in development."""
+        self.on_hot_loop: Callable[[R, HotLoop], Awaitable[None]] | None = None
+        """Called with a request that triggers itself, after it was logged."""
+        self._hot_loops: HotLoops[R] | None = None
         self.kind: tuple[str, str, str] = ("", "", "")
         """Group, version and kind of the objects, for spans."""
         self._register_metrics = register_metrics
@@ -303,6 +309,10 @@ class Controller(BaseRunnable, Generic[R]):
     async def _work(self) -> None:
         queue, metrics = self.queue, self.metrics
         assert queue is not None
+        hot_loops = self._hot_loops
+        if hot_loops is None:
+            clock = asyncio.get_running_loop().time
+            self._hot_loops = hot_loops = HotLoops(clock, slows_down=self.slows_hot_loops)
         turns = 0
         while True:
             turns += 1
@@ -316,6 +326,10 @@ class Controller(BaseRunnable, Generic[R]):
             except asyncio.CancelledError:
                 self._ignore_own_cancellation()
                 continue
+            if delay := hot_loops.delay(item.key, item.causes):
+                queue.add(item.key, after=delay, priority=item.priority, causes=item.causes)
+                queue.done(item.key)
+                continue
             ownership = self.ownership
             if ownership is not None and not ownership.enter(item.key):
                 queue.forget(item.key)
@@ -324,11 +338,27 @@ class Controller(BaseRunnable, Generic[R]):
             metrics.active += 1
             try:
                 await self._process(queue, item)
+                if (loop := hot_loops.count(item.key, item.causes)) is not None:
+                    await self._report_hot_loop(item.key, loop)
             finally:
                 metrics.active -= 1
                 if ownership is not None:
                     ownership.leave(item.key)
                 queue.done(item.key)
+
+    async def _report_hot_loop(self, request: R, loop: HotLoop) -> None:
+        self.metrics.hot_loops += 1
+        fields = self._fields(request)
+        fields |= {"reconciles": loop.reconciles, "seconds": loop.seconds}
+        fields |= {"causes": loop.causes, "hint": loop.hint}
+        logger.warning("reconcile triggers itself", extra=fields)
+        if self.on_hot_loop is not None:
+            try:
+                await self.on_hot_loop(request, loop)
+            except Exception as error:
+                logger.warning(
+                    "could not record an event", extra={**self._fields(request), "error": describe(error)}
+                )
 
     def _ignore_own_cancellation(self) -> None:
         """Keep the worker after a reconciler has cancelled its own task; re-raise if the controller stops."""

@@ -21,7 +21,7 @@ _BUCKETS = (
 class ControllerMetrics:
     """Counters of one controller."""
 
-    __slots__ = ("active", "outcomes", "seconds", "workers")
+    __slots__ = ("active", "hot_loops", "outcomes", "seconds", "workers")
 
     def __init__(self) -> None:
         self.outcomes: dict[Outcome, int] = dict.fromkeys(
@@ -32,6 +32,8 @@ class ControllerMetrics:
         self.workers = 0
         self.active = 0
         """Number of busy workers."""
+        self.hot_loops = 0
+        """Number of reports of reconciles that trigger themselves."""
 
     def observe(self, outcome: Outcome, seconds: float) -> None:
         """Count one reconcile."""
@@ -106,6 +108,9 @@ class _Collector:
         )
         workers = GaugeMetricFamily(f"{prefix}_max_concurrent_reconciles", "Number of workers", labels=labels)
         active = GaugeMetricFamily(f"{prefix}_active_workers", "Number of busy workers", labels=labels)
+        hot_loops = CounterMetricFamily(
+            "kubewright_controller_hot_loops_total", "Reconciles that triggered themselves", labels=labels
+        )
         for name, metrics in list(_controllers.items()):
             outcomes = metrics.outcomes
             for result, count in (
@@ -122,4 +127,5 @@ class _Collector:
             seconds.add_metric([name], *metrics.seconds.collect())
             workers.add_metric([name], metrics.workers)
             active.add_metric([name], metrics.active)
-        return total, *failures.values(), seconds, workers, active
+            hot_loops.add_metric([name], metrics.hot_loops)
+        return total, *failures.values(), seconds, workers, active, hot_loops

@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
-from kubewright.api.errors import APIError
-from kubewright.callables import call
+from kubewright.api.constructor_errors import explain
 
 from .controller_metrics import Outcome
 
-_FRAMEWORK_MODULES = (
-    "kubewright.controller.controller",
-    call.__module__,
-    "asyncio.futures",
-    "concurrent.futures.thread",
-    "kubewright.manager.operators.cluster_runtime",
-    "kubewright.manager.operators.injection",
-    "kubewright.manager.contexts.unawaited",
-    "kubewright.manager.operators.failure_events",
-    "kubewright.manager.operators.change_handlers",
-)
-"""Modules between a controller and the functions of users, left out of tracebacks."""
 _PROGRAMMING_ERRORS = (
     ArithmeticError,
     AssertionError,
@@ -51,8 +36,10 @@ class WorkerStopped(Exception):
 
 
 def describe(error: BaseException) -> str:
-    """Return the type and the message of an error."""
-    return f"{type(error).__name__}: {message_of(error)}"
+    """Return the type and the message of an error; that of a constructor names its class."""
+    explanation = explain(error)
+    text = f"{type(error).__name__}: {message_of(error)}"
+    return f"{text} ({explanation})" if explanation else text
 
 
 def message_of(error: BaseException) -> str:
@@ -68,30 +55,3 @@ def outcome_of(error: BaseException) -> Outcome:
     if isinstance(error, ReconcileTimeout):
         return "timeout"
     return "panic" if isinstance(error, _PROGRAMMING_ERRORS) else "error"
-
-
-def trim_traceback(
-    error: BaseException,
-) -> tuple[type[BaseException], BaseException, TracebackType | None]:
-    """Return an error with its traceback from the reconciler on, without frames of the framework.
-
-    The traceback of an API error also ends in the reconciler: frames of the client do not help.
-    """
-    steps: list[TracebackType] = []
-    step = error.__traceback__
-    while step is not None:
-        steps.append(step)
-        step = step.tb_next
-    while steps and _module_of(steps[0]) in _FRAMEWORK_MODULES:
-        del steps[0]
-    if isinstance(error, APIError) and not all(_module_of(each).startswith("kubewright.") for each in steps):
-        while _module_of(steps[-1]).startswith("kubewright."):
-            del steps[-1]
-    trimmed: TracebackType | None = None
-    for each in reversed(steps):
-        trimmed = TracebackType(trimmed, each.tb_frame, each.tb_lasti, each.tb_lineno)
-    return type(error), error, trimmed or error.__traceback__
-
-
-def _module_of(step: TracebackType) -> str:
-    return str(step.tb_frame.f_globals.get("__name__", ""))

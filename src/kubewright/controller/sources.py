@@ -23,9 +23,11 @@ from kubewright.cache.informers.informer import Informer
 from kubewright.cache.stores.store import ObjectChange
 from kubewright.client.errors import ConnectionFailed
 from kubewright.client.kind_types import AnyKind, MetadataKind
+from kubewright.tracebacks import trim_traceback
 
 from .causes import SOURCE, Cause, Causes, Trigger
 from .event_handlers import EventHandler
+from .failures import describe
 from .queues.queue import LOW_PRIORITY, WorkQueue
 
 logger = logging.getLogger(__name__)
@@ -199,10 +201,21 @@ class KindSource(Generic[R]):
                 self._enqueue_async(requests, priority, causes)
             else:
                 self._enqueue(requests, priority, causes)
-        except Exception:
-            logger.exception(
-                "predicate or event handler failed", extra={"kind": self.name, "request": str(change.key)}
-            )
+        except Exception as error:
+            self._log_failure(error, change)
+
+    def _log_failure(self, error: Exception, change: ObjectChange | None) -> None:
+        """Report an error of a predicate, map function or event handler, from the user's function on."""
+        logger.error(
+            "predicate or event handler failed, the change is not reconciled",
+            exc_info=trim_traceback(error),
+            extra={
+                "controller": self._queue.name if self._queue is not None else "",
+                "kind": self.name,
+                "request": str(change.key) if change is not None else "",
+                "error": describe(error),
+            },
+        )
 
     def _enqueue(self, requests: Iterable[R], priority: int, causes: Causes) -> None:
         queue = self._queue
@@ -223,8 +236,8 @@ class KindSource(Generic[R]):
                 requests, priority, causes = await changes.get()
                 try:
                     self._enqueue(await requests, priority, causes)
-                except Exception:
-                    logger.exception("event handler failed", extra={"kind": self.name})
+                except Exception as error:
+                    self._log_failure(error, causes[0].change)
                 finally:
                     changes.task_done()
         finally:

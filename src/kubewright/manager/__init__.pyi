@@ -27,6 +27,7 @@ from .fleets.fleet import Fleet as Fleet
 from .manager import Manager as Manager
 from .manager import ManagerStopped as ManagerStopped
 from .manager import ShutdownTimeout as ShutdownTimeout
+from .observability.event_loop_monitor import EventLoopMonitor as EventLoopMonitor
 from .observability.probes import Probes as Probes
 from .operators.change_handlers import Diff as Diff
 from .operators.change_handlers import DiffItem as DiffItem

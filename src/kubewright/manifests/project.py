@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from kubewright.api.constructor_errors import explain
 from kubewright.api.declaring.declarations import (
     Declaration,
     DeclarationProvider,
@@ -300,6 +301,8 @@ def import_module(text: str) -> ModuleType:
             message = error.msg
         if not type(error).__module__.startswith("kubewright."):
             message = f"{type(error).__name__}: {message}"
+        if explanation := explain(error):
+            message = f"{message} ({explanation})"
         raise ProjectError(f"cannot import {name}: {place}{message}") from error
 
 

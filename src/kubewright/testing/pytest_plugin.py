@@ -81,3 +81,12 @@ def pytest_pycollect_makeitem() -> Generator[None, Any, Any]:
         ):
             item.add_marker("asyncio")
     return result
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[Any]) -> None:
+    """Explain errors of constructors before the traceback is formatted."""
+    if call.excinfo is not None:
+        from kubewright.api.constructor_errors import add_explanation
+
+        add_explanation(call.excinfo.value)

@@ -28,6 +28,7 @@ from kubewright.schema.defaulting import apply_defaults
 from kubewright.schema.generation.from_types import Options, SchemaBuilder
 from kubewright.schema.pruning import prune
 from kubewright.schema.structural import Node
+from kubewright.tracebacks import trim_traceback
 
 from .conversion_rules import FieldRule, RuleSet
 from .preserved_fields import Document, Record, annotation_of, differences, merge, restore, store, take
@@ -363,7 +364,11 @@ class ConversionHandler:
         except (ConversionError, codec.DecodeError, ValueError) as error:
             response["result"] = {"metadata": {}, "status": "Failure", "message": str(error)}
         except Exception as error:
-            logger.exception("converter failed", extra={"desired_api_version": request.desired_api_version})
+            logger.error(
+                "converter failed",
+                exc_info=trim_traceback(error),
+                extra={"desired_api_version": request.desired_api_version},
+            )
             response["result"] = {
                 "metadata": {},
                 "status": "Failure",

@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from kubewright.runnable import BaseRunnable
+from kubewright.tracebacks import trim_traceback
 from kubewright.tracing.admission_spans import WebhookSpan, WebhookType
 from kubewright.tracing.source import SpanPublisher, SpanSink, end_span, start_span
 
@@ -173,7 +174,7 @@ class WebhookServer(BaseRunnable):
             except Exception as error:
                 outcome.code = 500
                 metrics.panic()
-                logger.exception("webhook failed", extra={"path": path})
+                logger.error("webhook failed", exc_info=trim_traceback(error), extra={"path": path})
                 return web.Response(status=500, text=f"webhook failed: {type(error).__name__}: {error}\n")
             return web.Response(body=response, content_type="application/json")
 
@@ -194,7 +195,7 @@ class WebhookServer(BaseRunnable):
             error = failure
             span.code = 400 if isinstance(failure, InvalidReviewError) else 500
             if span.code == 500:
-                span.traceback = "".join(traceback.format_exception(failure))
+                span.traceback = "".join(traceback.format_exception(*trim_traceback(failure)))
             raise
         finally:
             span.finish(error)

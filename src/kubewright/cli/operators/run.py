@@ -262,7 +262,8 @@ def _run(program: Program, config: ClusterConfig | None, options: dict[str, Any]
                 if confirms:
                     await _confirm_installation(program, client, config)
                 async with operator_dashboard(program.name, config, options, planes) as added:
-                    await program.run(client, runnables=[*runnables, *added])
+                    monitor = _monitor(program.settings.development)
+                    await program.run(client, runnables=[*runnables, *added, monitor])
             else:
                 await confirm_registration(program, client, config, confirms=confirms)
                 await program.run(client)
@@ -326,6 +327,18 @@ def _view(name: str) -> Any:
     from kubewright.manager.observability.console import ConsoleView
 
     return lambda manager, recorder: ConsoleView(name, manager, recorder, Console())
+
+
+def _monitor(development: bool) -> Any:
+    """Return a factory of the monitor of the event loop, which checks it more often in development."""
+    from kubewright.manager.observability.event_loop_monitor import (
+        DEVELOPMENT_INTERVAL,
+        PRODUCTION_INTERVAL,
+        EventLoopMonitor,
+    )
+
+    interval = DEVELOPMENT_INTERVAL if development else PRODUCTION_INTERVAL
+    return lambda manager, recorder: EventLoopMonitor(interval=interval)
 
 
 def _supervise(variables: dict[str, str]) -> None:

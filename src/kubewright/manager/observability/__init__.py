@@ -1,6 +1,8 @@
 """What a running operator shows: logs, probes, metrics, spans, a live view.
 
 - `console`: live view of a running operator in a terminal
+- `event_loop_monitor`: `EventLoopMonitor`: finds calls that block the event loop, and names the function and
+  the line
 - `http`: HTTP servers of a manager: health probes and metrics
 - `log_handler`: `LazyLogHandler`: structured log lines on stderr, without the cost of a formatter before the
   first one

@@ -22,6 +22,7 @@ from kubewright.controller.children.object_sets import ObjectSets
 from kubewright.controller.controller import Controller, current_reconcile
 from kubewright.controller.daemons import StopEvent, add_daemon
 from kubewright.controller.finalizers import Finalizers
+from kubewright.controller.hot_loops import HotLoop
 from kubewright.controller.object_readers import object_reader
 from kubewright.controller.request import Request, Result, TerminalError
 from kubewright.controller.sources import KindSource
@@ -67,10 +68,13 @@ class ClusterRuntime:
         *,
         failure_events: bool = True,
         clusters: Clusters | None = None,
+        slows_hot_loops: bool = False,
     ) -> None:
         self.functions = functions
         self.manager = manager
         self.recorder = recorder
+        self.slows_hot_loops = slows_hot_loops
+        """Whether reconciles that trigger themselves are delayed."""
         self.clusters = clusters if clusters is not None else Clusters(manager.cluster)
         self.fleet_watches: list[FleetWatch] = []
         """Kinds in the clusters of a fleet whose changes enqueue requests for controllers of this cluster."""
@@ -159,6 +163,13 @@ class ClusterRuntime:
         if self._failure_events is None:
             return await call(values)
         return await self._failure_events.watch(obj, functools.partial(call, values))
+
+    async def record_hot_loop(self, kind: ObjectKind, request: Request, loop: HotLoop) -> None:
+        """Record an event about an object whose reconcile triggers itself."""
+        obj = await self.reader(kind)(request)
+        if obj is not None and self._failure_events is not None:
+            message = f"reconciled {loop.reconciles} times in {loop.seconds:g} s: {loop.causes}; {loop.hint}"
+            self.recorder.event(obj, "Warning", "ReconcileTriggersItself", message)
 
     def _desired_state(self, call: OperatorFunction, kind: ObjectKind) -> DesiredState:
         found = self._desired.get(id(call))
@@ -349,6 +360,8 @@ def _add_controller(runtime: ClusterRuntime, handler: ObjectHandler, *, first: b
         )
     builder.with_options(**options)
     controller = builder.complete(runtime.reconciler(handler, first=first))
+    controller.slows_hot_loops = runtime.slows_hot_loops
+    controller.on_hot_loop = functools.partial(runtime.record_hot_loop, handler.kind)
     if "clusters" in handler.call.parameters.values():
         runtime.clusters_users.append((handler.kind, controller))
     for watched in remote:

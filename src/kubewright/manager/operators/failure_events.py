@@ -9,6 +9,7 @@ from typing import Any
 
 from kubewright.api.errors import Conflict
 from kubewright.api.owners import OwnerError
+from kubewright.controller.failures import describe
 from kubewright.manager.events import EventRecorder
 
 REPEAT_SECONDS = 300.0
@@ -35,7 +36,7 @@ class FailureEvents:
             raise
 
     def _record(self, obj: Any, error: Exception) -> None:
-        text = f"{type(error).__name__}: {error}".rstrip(": ")
+        text = describe(error).rstrip(": ")
         uid, now = obj.metadata.uid or "", asyncio.get_running_loop().time()
         last = self._last.pop(uid, None)
         if last is None or last[0] != text or now - last[1] >= REPEAT_SECONDS:

@@ -63,7 +63,13 @@ def build_runtime(operator: Operator, client: Client) -> ClusterRuntime:
     except ImportError as error:
         raise SettingsError(str(error)) from None
     recorder = EventRecorder(client, operator.name)
-    runtime = ClusterRuntime(operator, manager, recorder, failure_events=settings.failure_events)
+    runtime = ClusterRuntime(
+        operator,
+        manager,
+        recorder,
+        failure_events=settings.failure_events,
+        slows_hot_loops=settings.development,
+    )
     manager.add(recorder)
     _add_servers(runtime, operator, client)
     add_functions(runtime)
