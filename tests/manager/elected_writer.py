@@ -5,8 +5,8 @@
 It patches the ConfigMap `diary` with its identity through the fenced client of a manager, and prints the
 monotonic times at which it started to read the Lease, each after the response. When the file `LATER` exists,
 its clock is ahead by more than the duration of a lease: the test decides when leases expire, not the speed of
-the machine. An attempt to acquire the Lease sees one time only: a Lease that was acquired while the clock changed would
-have expired already.
+the machine. An attempt to acquire the Lease sees one time only: a Lease that was acquired while the clock
+changed would have expired already.
 """
 
 from __future__ import annotations
