@@ -25,7 +25,8 @@ from kubewright.api.markers import (
     PreserveUnknownFields,
     Schemaless,
 )
-from kubewright.api.objects import Struct, copy_value
+from kubewright.api.objects import Struct
+from kubewright.api.presence import copy_value
 from kubewright.api.values.quantity import Quantity
 from kubewright.api.values.times import Duration, Time
 

@@ -178,8 +178,7 @@ def module() -> str:
         ),
     ]
     statements = [ast.unparse(each) for each in imports]
-    exported = '__all__ = ["SyncClient", "SyncSubresourceClient"]\n'
-    return formatted("\n".join([HEADER, *statements, OWN_IMPORTS, *classes, exported]))
+    return formatted("\n".join([HEADER, *statements, OWN_IMPORTS, *classes]))
 
 
 def formatted(text: str) -> str:

@@ -130,6 +130,3 @@ def check_loops() -> None:
     """Raise `RuntimeError` if a required loop is failing: a health check."""
     if failing := failing_loops():
         raise RuntimeError("; ".join(f"{name}: {error}" for name, error in sorted(failing.items())))
-
-
-__all__ = ["BackgroundLoop", "background_loops", "check_loops", "failing_loops", "require", "run_forever"]

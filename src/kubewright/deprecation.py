@@ -52,6 +52,3 @@ def adapted(
         return call_async if iscoroutinefunction(function) else call
 
     return decorate
-
-
-__all__ = ["adapted", "renamed_parameter", "warn_deprecated"]

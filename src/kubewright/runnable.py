@@ -87,6 +87,3 @@ class _Completed(BaseRunnable):
 def complete(runnable: Runnable) -> BaseRunnable:
     """Return a runnable with the default of every member that it does not define."""
     return runnable if isinstance(runnable, BaseRunnable) else _Completed(runnable)
-
-
-__all__ = ["BaseRunnable", "Ownership", "Runnable", "complete"]

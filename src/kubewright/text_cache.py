@@ -37,6 +37,3 @@ def cache_short(
         return call
 
     return decorate
-
-
-__all__ = ["SHORT", "cache_short"]

@@ -56,6 +56,3 @@ def trim_traceback(
 
 def _module_of(step: TracebackType) -> str:
     return str(step.tb_frame.f_globals.get("__name__", ""))
-
-
-__all__ = ["trim_traceback"]

@@ -137,6 +137,3 @@ def _user(number: int) -> str:
         return f"user {pwd.getpwuid(number).pw_name}"
     except KeyError:
         return f"user {number}"
-
-
-__all__ = ["ALLOW_SHARED_FILES", "UntrustedFile", "check_directory", "check_file", "read_named_file"]

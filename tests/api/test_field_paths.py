@@ -13,7 +13,7 @@ from kubewright.api.selectors.field_paths import (
     nested_get,
     nested_set,
 )
-from kubewright.api.selectors.jsonpath import JSONPathError
+from kubewright.api.selectors.jsonpath_steps import JSONPathError
 
 
 def test_parse_get_set_delete() -> None:

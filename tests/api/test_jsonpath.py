@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.api.meta import MetaObject, ObjectMeta
-from kubewright.api.selectors.jsonpath import MAX_LENGTH, JSONPath, JSONPathError
+from kubewright.api.selectors.jsonpath import MAX_LENGTH, JSONPath
+from kubewright.api.selectors.jsonpath_steps import JSONPathError
 from kubewright.api.unstructured import Unstructured
 
 POD = {

@@ -29,7 +29,8 @@ from kubewright.api.meta import (
     OwnerReference,
     PartialObjectMetadata,
 )
-from kubewright.api.objects import Object, Struct, base_of, copy_value, set_base
+from kubewright.api.objects import Object, Struct, base_of, set_base
+from kubewright.api.presence import copy_value
 from kubewright.api.unstructured import Unstructured
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from kubewright.api.builtin.descriptions import describe
 from kubewright.api.builtin.openapi import published
-from kubewright.api.builtin.resources import definition_name, resources
+from kubewright.api.builtin.resources import resources
+from kubewright.api.builtin.schemas import definition_name
 from kubewright.api.builtin.types import types_of
 from kubewright.api.kubernetes_version import KubernetesVersion, supported
 

@@ -14,7 +14,8 @@ from kubewright.api.core.v1 import ConfigMap
 from kubewright.api.errors import Conflict
 from kubewright.client import Client, is_deleted, merge_patch
 from kubewright.client.applyset import ApplySet
-from kubewright.client.applyset_inventory import CRD, PART_OF_LABEL, ApplySetError, apply_set_id
+from kubewright.client.applyset_inventory import CRD, ApplySetError, apply_set_id
+from kubewright.client.membership import PART_OF_LABEL
 from kubewright.client.readiness import Readiness
 
 NAMESPACE = "set-system"

@@ -70,7 +70,7 @@ def test_crashes_are_enumerated_once_per_state() -> None:
 
 
 def _run_with(trace):
-    from kubewright.explore.runs.run import Run
+    from kubewright.explore.runs.run_result import Run
 
     return Run(scenario="", seed=0, trace=trace)
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from kubewright.api.selectors.field_paths import SimplePath
 from kubewright.api.selectors.field_selectors import parse_field_selector
-from kubewright.api.selectors.jsonpath import JSONPath, JSONPathError
+from kubewright.api.selectors.jsonpath import JSONPath
+from kubewright.api.selectors.jsonpath_steps import JSONPathError
 from kubewright.api.selectors.label_selectors import SelectorError, parse_selector
 from kubewright.api.values.quantity import Quantity, QuantityError
 from kubewright.api.values.times import Duration, parse_time

@@ -16,7 +16,8 @@ from kubewright.api.declaring.declarations import Rbac
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.rbac.v1 import ClusterRole
 from kubewright.client import condition, exists, field_is, is_deleted, merge_patch
-from kubewright.client.applyset_inventory import KINDS_ANNOTATION, NAMESPACES_ANNOTATION, PART_OF_LABEL
+from kubewright.client.applyset_inventory import KINDS_ANNOTATION, NAMESPACES_ANNOTATION
+from kubewright.client.membership import PART_OF_LABEL
 from kubewright.composition import CompositionStatus, Graph, GraphError, NotReady
 from kubewright.composition.graph_sets import AFTER_ANNOTATION, NODE_LABEL
 from kubewright.manager.operators.injection import InjectionError

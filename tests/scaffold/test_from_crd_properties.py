@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kubewright.api.objects import copy_value
+from kubewright.api.presence import copy_value
 from kubewright.schema.crd.definition import default_crd, validate_crd
 
 from .generated import normalized, regenerate

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, NewType, TypeVar
 
 import pytest
+from msgspec import field
 
 from kubewright.api.apiextensions.v1 import JSONSchemaProps
 from kubewright.api.core.v1 import PodTemplateSpec, ResourceRequirements
@@ -31,7 +32,7 @@ from kubewright.api.markers import (
     mark,
 )
 from kubewright.api.meta import Condition, CustomResource, LabelSelector, ObjectMeta
-from kubewright.api.objects import Spec, Status, Struct, field
+from kubewright.api.objects import Spec, Status, Struct
 from kubewright.api.values.int_or_string import IntOrString
 from kubewright.api.values.quantity import Quantity
 from kubewright.api.values.raw_object import RawObject

@@ -151,7 +151,7 @@ from .selectors.field_selectors import FieldSelector as FieldSelector
 from .selectors.field_selectors import field_selector as field_selector
 from .selectors.field_selectors import parse_field_selector as parse_field_selector
 from .selectors.jsonpath import JSONPath as JSONPath
-from .selectors.jsonpath import JSONPathError as JSONPathError
+from .selectors.jsonpath_steps import JSONPathError as JSONPathError
 from .selectors.label_selectors import EVERYTHING as EVERYTHING
 from .selectors.label_selectors import NOTHING as NOTHING
 from .selectors.label_selectors import Requirement as Requirement

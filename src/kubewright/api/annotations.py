@@ -39,6 +39,3 @@ def _with_text(annotations: Mapping[str, Any]) -> Mapping[str, Any]:
         name: each.__forward_arg__ if isinstance(each, ForwardRef) else each
         for name, each in annotations.items()
     }
-
-
-__all__ = ["namespace_annotations", "own_annotations"]

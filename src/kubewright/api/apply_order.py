@@ -54,6 +54,3 @@ def phase_of(api_version: str, kind: str) -> int:
 def in_apply_order(objects: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return objects by phase; within a phase the order stays."""
     return sorted(objects, key=lambda each: phase_of(each["apiVersion"], each["kind"]))
-
-
-__all__ = ["NAMESPACES", "in_apply_order", "phase_of"]

@@ -86,6 +86,3 @@ def _expression_at(code: CodeType, instruction: int) -> ast.expr | None:
         return ast.parse(b"".join(lines).decode(), mode="eval").body
     except (SyntaxError, ValueError):
         return None
-
-
-__all__ = ["add_explanation", "explain"]

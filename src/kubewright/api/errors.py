@@ -19,8 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from .field_errors import FieldError, aggregate, quote
+from .field_errors import FieldError, aggregate
 from .gvk import GroupKind, GroupResource
+from .values.go_format import quote
 
 Status = dict[str, Any]
 AnyResource = GroupResource | type[Any]

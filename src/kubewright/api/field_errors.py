@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .values.go_format import format_invalid_value, marshal_json, quote
+from .values.go_format import format_invalid_value, quote
 
 
 class _Omit:
@@ -133,6 +133,3 @@ def aggregate(errors: Iterable[object]) -> str:
     """Join the messages of several errors without duplicates, in brackets if there is more than one."""
     texts = list(dict.fromkeys(str(error) for error in errors))
     return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
-
-
-__all__ = ["OMIT", "FieldError", "aggregate", "marshal_json", "quote"]

@@ -115,6 +115,3 @@ def version_table() -> dict[str, Any]:
     """Return the table of differences."""
     text = (files(__package__) / "kubernetes_versions.json").read_bytes()
     return msgspec.json.decode(text, type=dict[str, Any])
-
-
-__all__ = ["NEWEST", "Gate", "KubernetesVersion", "parse_versions", "supported", "version_table"]

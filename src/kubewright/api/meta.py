@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from msgspec import field
+
 from .declaring.status_descriptor import StatusDescriptor
 from .gvk import GroupVersionKind
-from .objects import Object, Struct, field
+from .objects import Object, Struct
 from .presence import always_sent
 from .values.times import Time
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import msgspec
-from msgspec import field
+from msgspec import field as field
 from msgspec.structs import astuple
 
 from .annotations import namespace_annotations
@@ -149,6 +149,3 @@ def _is_default(value: Any, default: Any) -> bool:
         return False
     factory = getattr(default, "factory", None)
     return bool(type(value) is type(default) and value == default) if factory is None else value == factory()
-
-
-__all__ = ["Object", "ObjectT", "Spec", "Status", "Struct", "base_of", "copy_value", "field", "set_base"]

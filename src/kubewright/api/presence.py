@@ -333,20 +333,3 @@ def look_up(name: str, scope: FrameType) -> tuple[bool, Any]:
                 return True, names[name]
         frame = frame.f_back
     return hasattr(builtins, name), getattr(builtins, name, None)
-
-
-__all__ = [
-    "DefaultValue",
-    "TrackedDefault",
-    "always_sent",
-    "constant",
-    "copy_value",
-    "delete_field",
-    "fields_set",
-    "install",
-    "look_up",
-    "settled",
-    "take_defaults",
-    "tracked_defaults",
-    "values",
-]

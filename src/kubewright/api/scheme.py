@@ -188,6 +188,3 @@ def _builtin_info(row: builtin_resources.BuiltinResource) -> ResourceInfo:
             served=row.served_by_default,
         )
     return info
-
-
-__all__ = ["Scheme", "SchemeError", "UnknownKindError"]

@@ -22,7 +22,7 @@ import msgspec
 
 from .gvk import GroupVersionKind
 from .meta import ManagedFieldsEntry, ObjectMeta, OwnerReference
-from .objects import copy_value
+from .presence import copy_value
 from .selectors.field_paths import Key, nested_delete, nested_get, nested_set
 from .values.times import format_time, parse_time
 

@@ -1,6 +1,5 @@
 from .cache import Cache as Cache
 from .cache import CacheListArguments as CacheListArguments
-from .cache import KindUsage as KindUsage
 from .cached_client import CachedClient as CachedClient
 from .errors import CacheError as CacheError
 from .errors import CachingNotAllowed as CachingNotAllowed
@@ -8,8 +7,9 @@ from .errors import NoInformer as NoInformer
 from .errors import NotCached as NotCached
 from .errors import NotSynced as NotSynced
 from .informers.informer import Informer as Informer
-from .informers.informer import ResourceEventHandler as ResourceEventHandler
-from .informers.informer import Transform as Transform
+from .informers.informer_handlers import ResourceEventHandler as ResourceEventHandler
+from .informers.informer_manager import KindUsage as KindUsage
+from .informers.version_decoder import Transform as Transform
 from .kind_options import KindOptions as KindOptions
 from .metrics import CacheCollector as CacheCollector
 from .reflectors.list_watch import ListWatch as ListWatch

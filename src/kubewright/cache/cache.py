@@ -32,7 +32,7 @@ from kubewright.client.selectors import Fields, Labels
 
 from .errors import CacheError, NoInformer, NotCached, NotSynced
 from .informers.informer import Informer
-from .informers.informer_manager import InformerManager, KindUsage, KindView, gvk_or_name
+from .informers.informer_manager import InformerManager, KindView, gvk_or_name
 from .stores.queries import describe_scope, select_entries
 from .stores.store import ObjectKey
 
@@ -213,6 +213,3 @@ class Cache(InformerManager):
                 f"and may exist on the server: {describe_scope(informer)}"
             )
         return not_found(view.resource.gvr.group_resource, name)
-
-
-__all__ = ["Cache", "CacheListArguments", "KindUsage"]

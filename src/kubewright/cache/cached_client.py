@@ -147,6 +147,3 @@ class CachedClient(Client):
     async def _find(self, kind: AnyKind, location: ResourceLocation) -> tuple[Any, str]:
         # `wait` starts a watch at the returned resource version, so it has to be one of the server.
         return await super(CachedClient, self.uncached)._find(kind, location)
-
-
-__all__ = ["CachedClient"]

@@ -36,6 +36,3 @@ class UndecodableVersion(CacheError):
     def copy(self) -> UndecodableVersion:
         """Return an equal error to raise; one that is kept would keep the frames that it passed."""
         return UndecodableVersion(*self.args)
-
-
-__all__ = ["CacheError", "CachingNotAllowed", "NoInformer", "NotCached", "NotSynced", "UndecodableVersion"]

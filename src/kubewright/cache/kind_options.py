@@ -11,8 +11,8 @@ import msgspec
 from kubewright.api.gvk import GroupKind
 from kubewright.client.selectors import Fields, Labels
 
-from .informers.informer import EntryForm, Transform
 from .informers.resync import check_resync
+from .informers.version_decoder import EntryForm, Transform
 from .stores.indexes import Index
 from .stores.projection import project_to
 from .stores.store import Store, strip_managed_fields
@@ -77,6 +77,3 @@ class KindOptions:
         from .stores.spill import SpilledStore
 
         return SpilledStore(None if self.spill is True else self.spill)
-
-
-__all__ = ["RESTRICTED_KINDS", "KindOptions"]

@@ -48,6 +48,3 @@ class CacheCollector:
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Yield nothing, so that registration does not read the cache."""
         yield from ()
-
-
-__all__ = ["CacheCollector"]

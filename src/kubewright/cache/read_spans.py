@@ -34,6 +34,3 @@ def record_cached_read(verb: str, resource: APIResource, namespace: str, name: s
         span = CallSpan(verb, str(resource), namespace=namespace, name=name, cached=True, reconcile=reconcile)
         span.status = 200
         span.finish()
-
-
-__all__ = ["CacheReadPublisher", "record_cached_read"]

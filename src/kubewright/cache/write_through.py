@@ -173,6 +173,3 @@ def _sent_metadata(request: APIRequest) -> Any:
         return _decode_header(request.body).metadata
     except msgspec.DecodeError:
         return ObjectHeader().metadata
-
-
-__all__ = ["is_write", "record_error", "record_response"]

@@ -21,6 +21,3 @@ def kubeconfig_options(command: CommandT) -> CommandT:
         help="Kubeconfig file.  [default: $KUBECONFIG, ~/.kube/config]",
     )
     return add_kubeconfig(add_context(command))
-
-
-__all__ = ["kubeconfig_options"]

@@ -24,22 +24,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from kubewright.api.apply_order import NAMESPACES, in_apply_order, phase_of
 from kubewright.api.errors import APIError, Conflict, NotFound
 from kubewright.api.gvk import GroupKind, GroupVersionKind
-from kubewright.api.objects import copy_value
+from kubewright.api.presence import copy_value
 from kubewright.api.unstructured import Unstructured
 from kubewright.deprecation import renamed_parameter
 
-from .applyset_inventory import (
-    ADOPTED_ANNOTATION,
-    CRD,
-    PART_OF_LABEL,
-    SET_MARK,
-    ApplySetError,
-    Inventory,
-    SetParent,
-)
+from .applyset_inventory import ADOPTED_ANNOTATION, CRD, ApplySetError, Inventory, SetParent
 from .errors import NoKindMatch
 from .kind_types import metadata_of
-from .membership import FieldManager, SetMember, remove_member
+from .membership import PART_OF_LABEL, SET_MARK, FieldManager, SetMember, remove_member
 from .patches import merge_patch
 from .readiness import Readiness, readiness_of
 from .wait import condition, is_deleted
@@ -443,6 +435,3 @@ def _member_key(member: SetMember) -> tuple[GroupKind, str, str]:
 def _describe(manifest: Mapping[str, Any]) -> str:
     kind, namespace, name = _key(manifest)
     return f"{kind} {f'{namespace}/' if namespace else ''}{name}"
-
-
-__all__ = ["AppliedChange", "ApplySet", "comparable", "wait_for_definition"]

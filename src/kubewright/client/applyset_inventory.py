@@ -209,21 +209,3 @@ async def list_members(
                 client.mapper.invalidate()  # the CRD was deleted after the last discovery
                 break
     return found
-
-
-__all__ = [
-    "ADOPTED_ANNOTATION",
-    "CRD",
-    "ID_LABEL",
-    "KINDS_ANNOTATION",
-    "NAMESPACES_ANNOTATION",
-    "PARENT",
-    "PART_OF_LABEL",
-    "SET_MARK",
-    "TOOLING_ANNOTATION",
-    "ApplySetError",
-    "Inventory",
-    "SetParent",
-    "apply_set_id",
-    "list_members",
-]

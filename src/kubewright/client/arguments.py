@@ -105,17 +105,3 @@ class DeleteArguments(TypedDict, total=False):
     preconditions: Preconditions | None
     missing_ok: bool
     dry_run: bool
-
-
-__all__ = [
-    "ApplyArguments",
-    "ConnectOptions",
-    "DeleteArguments",
-    "FieldValidation",
-    "GetArguments",
-    "ListArguments",
-    "PatchArguments",
-    "Propagation",
-    "WatchArguments",
-    "WriteArguments",
-]

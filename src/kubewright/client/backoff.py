@@ -41,6 +41,3 @@ class Backoff:
     def reset(self) -> None:
         """Start with the initial delay again."""
         self._delay = self.initial
-
-
-__all__ = ["Backoff"]

@@ -281,6 +281,3 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
         response = await self.rest.send(APIRequest("get", "GET", "/version"))
         version: dict[str, str] = codec.loads(response.body)
         return version
-
-
-__all__ = ["Client"]

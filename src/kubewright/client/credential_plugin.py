@@ -220,13 +220,3 @@ def _cluster(data: Mapping[str, Any]) -> ClusterInfo:
         disable_compression=bool(data.get("disable-compression")),
         config=data.get("config"),
     )
-
-
-__all__ = [
-    "ClusterInfo",
-    "Credential",
-    "CredentialCache",
-    "CredentialError",
-    "CredentialPlugin",
-    "CredentialRequest",
-]

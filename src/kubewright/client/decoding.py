@@ -83,6 +83,3 @@ def update_in_place(target: Any, current: Any, raw: bytes) -> None:
         for name, value in zip(target.__struct_fields__, msgspec.structs.astuple(current), strict=True):
             setattr(target, name, value)
     set_base(target, raw)
-
-
-__all__ = ["class_of", "decode_object", "kind_of", "update_in_place"]

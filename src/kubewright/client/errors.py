@@ -75,15 +75,3 @@ class UnexpectedObjectError(Exception):
 
     A proxy or another server has responded: whether the request was executed is not known.
     """
-
-
-__all__ = [
-    "ConfigError",
-    "ConnectionFailed",
-    "CredentialsError",
-    "ManifestError",
-    "NoKindMatch",
-    "ObjectDecodeError",
-    "ResponseTooLarge",
-    "UnexpectedObjectError",
-]

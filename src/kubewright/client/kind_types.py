@@ -71,18 +71,3 @@ KIND_FORMS: Final = (
 """What a kind is an instance of; everything else is an object."""
 AnyObject = MetaObject | Unstructured | dict[str, Any]
 ObjectOrKind = MetaObject | Unstructured | dict[str, Any] | AnyKind
-
-__all__ = [
-    "ALL_NAMESPACES",
-    "KIND_FORMS",
-    "AnyKind",
-    "AnyObject",
-    "KindOf",
-    "KindReference",
-    "MetadataKind",
-    "ObjectOrKind",
-    "ObjectT",
-    "TypedT",
-    "UnstructuredKind",
-    "metadata_of",
-]

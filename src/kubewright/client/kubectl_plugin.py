@@ -265,15 +265,3 @@ def _resource(obj: MetaObject) -> str:
 
 def _list_of(documents: list[Any]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "List", "items": documents}
-
-
-__all__ = [
-    "KubectlContext",
-    "KubectlPlugin",
-    "ServerError",
-    "age",
-    "complete_names",
-    "condition_status",
-    "print_table",
-    "state",
-]

@@ -105,6 +105,3 @@ def _expand(source: str, document: Any) -> Iterator[ManifestObject]:
         return
     for index, item in enumerate(items):
         yield from _expand(f"{source}: items[{index}]", item)
-
-
-__all__ = ["ManifestObject", "parse_documents", "read_manifests"]

@@ -163,18 +163,3 @@ async def _release(client: Client, member: SetMember, manager: str) -> None:
         metadata["namespace"] = member.namespace
     nothing = {"apiVersion": member.gvk.api_version, "kind": member.gvk.kind, "metadata": metadata}
     await client.apply(nothing, field_manager=manager, force=True)
-
-
-__all__ = [
-    "PART_OF_LABEL",
-    "SET_MARK",
-    "FieldManager",
-    "Mark",
-    "Removal",
-    "SetMember",
-    "appliers",
-    "member_of",
-    "owner_mark",
-    "remove_member",
-    "take_over",
-]

@@ -249,18 +249,3 @@ def former_patch_order(arguments: tuple[Any, ...], options: dict[str, Any]) -> t
         warn_deprecated("patch(kind, patch, name=...)", "patch(kind, name, patch)", stacklevel=5)
         return (*arguments[:2], options.pop("name"), arguments[2])
     return arguments
-
-
-__all__ = [
-    "Patch",
-    "UnsentChangesError",
-    "base_and_changed",
-    "changes_since_read",
-    "former_patch_order",
-    "has_changes",
-    "json_patch",
-    "merge_from",
-    "merge_patch",
-    "strategic_merge_patch",
-    "to_dict",
-]

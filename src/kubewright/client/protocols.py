@@ -107,6 +107,3 @@ class Writer(Protocol):
 
 class ReaderWriter(Reader, Writer, Protocol):
     """Read and write objects."""
-
-
-__all__ = ["Reader", "ReaderWriter", "Writer"]

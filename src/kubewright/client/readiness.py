@@ -256,5 +256,3 @@ _RULES: Final[dict[GroupKind, Callable[[dict[str, Any], dict[str, Any]], Readine
     GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
     GroupKind("apiregistration.k8s.io", "APIService"): _api_service,
 }
-
-__all__ = ["CURRENT", "Readiness", "ReadinessState", "readiness_of"]

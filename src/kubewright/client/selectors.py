@@ -67,6 +67,3 @@ def parse_fields(fields: Fields | None) -> FieldSelector | None:
     else:
         selector = fields if isinstance(fields, FieldSelector) else field_selector(fields)
     return None if selector.empty else selector
-
-
-__all__ = ["Fields", "Labels", "format_fields", "format_labels", "parse_fields", "parse_labels"]

@@ -140,6 +140,3 @@ def _served_kind(crd: Unstructured, version: str) -> GroupVersionKind:
     if not served:
         raise StorageMigrationError(f"{crd.metadata.name} serves no version; set served: true for one")
     return GroupVersionKind(spec["group"], version if version in served else served[0], spec["names"]["kind"])
-
-
-__all__ = ["StorageMigration", "StorageMigrationError", "migrate_storage", "store_again"]

@@ -92,6 +92,3 @@ def _object(resource: APIResource, key: str, message: str) -> UndecodableObject:
     namespace = parts[-2] if resource.namespaced and len(parts) > 1 else ""
     cause = message.rpartition("AdditionalErrorMsg: ")[2]
     return UndecodableObject(key, cause, resource, namespace, parts[-1])
-
-
-__all__ = ["UndecodableObject", "UndecodableObjects", "delete_undecodable", "find_undecodable"]

@@ -57,6 +57,3 @@ def field_is(path: str, value: object) -> WaitPredicate:
 
     predicate.__name__ = f"{path}={value}"
     return predicate
-
-
-__all__ = ["WaitPredicate", "condition", "exists", "field_is", "is_deleted"]

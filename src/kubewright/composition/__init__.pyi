@@ -1,3 +1,4 @@
+from .expressions import TemplateError as TemplateError
 from .graph import ExternalObject as ExternalObject
 from .graph import Graph as Graph
 from .graph import GraphError as GraphError
@@ -9,4 +10,3 @@ from .graph_sets import NodeState as NodeState
 from .status import ComposedObject as ComposedObject
 from .status import CompositionStatus as CompositionStatus
 from .template import CompositionTemplate as CompositionTemplate
-from .template import TemplateError as TemplateError

@@ -146,15 +146,3 @@ def _end_of(text: str, position: int) -> int:
             depth -= 1
         position += 1
     return -1
-
-
-__all__ = [
-    "OMITTED",
-    "Expression",
-    "TemplateError",
-    "Text",
-    "compile_value",
-    "evaluate",
-    "expressions_in",
-    "split_expressions",
-]

@@ -310,15 +310,3 @@ def _parameters(function: Callable[..., object], subject: str) -> tuple[str, ...
 
 def _name(function: Callable[..., object]) -> str:
     return getattr(function, "__name__", repr(function))
-
-
-__all__ = [
-    "Desired",
-    "DesiredObject",
-    "ExternalObject",
-    "Graph",
-    "GraphError",
-    "GraphNode",
-    "NotReady",
-    "ReadyTest",
-]

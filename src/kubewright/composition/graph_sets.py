@@ -334,6 +334,3 @@ def _is_unreported(data: Mapping[str, Any], obj: DesiredObject | ExternalObject)
         return False
     fields = getattr(type(getattr(_typed(dict(data), obj), "status", None)), "__struct_fields__", ())
     return "conditions" in fields and not (data.get("status") or {}).get("conditions")
-
-
-__all__ = ["AFTER_ANNOTATION", "NODE_LABEL", "GraphResult", "GraphSets", "MemberState", "NodeState"]

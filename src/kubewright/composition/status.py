@@ -37,6 +37,3 @@ class CompositionStatus(Status):
     conditions: Annotated[list[Condition], ListMap("type")] | None = None
     objects: Annotated[list[ComposedObject], ListType("atomic")] | None = None
     """The objects in the order in which they are applied."""
-
-
-__all__ = ["ComposedObject", "CompositionStatus"]

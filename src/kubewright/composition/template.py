@@ -403,6 +403,3 @@ def _set_status(obj: Any, name: str, value: Any, variables: Mapping[str, Any], *
     if name in names:
         decoded = codec.from_plain({name: found}, type(status))
         setattr(status, names[name], getattr(decoded, names[name]))
-
-
-__all__ = ["CompositionTemplate", "TemplateError", "TemplateResource"]

@@ -93,6 +93,3 @@ def _hint(causes: Causes) -> str:
     fields = dict.fromkeys(path for cause in written for path in cause.paths)
     names = ", ".join(fields) or "an object"
     return f"each reconcile writes {names}; write it only if its desired value has changed"
-
-
-__all__ = ["HotLoop", "HotLoops"]

@@ -65,6 +65,3 @@ class RecentWrites:
             counts = self._counts.get(target, Counter())
             if len(counts) > 1 and min(counts.values()) >= self._repeats:
                 yield WriteConflict(target, tuple(sorted(counts)), counts.total())
-
-
-__all__ = ["CONFLICT_SECONDS", "RecentWrites", "WriteConflict"]

@@ -37,7 +37,8 @@ from kubewright.api.errors import ServiceUnavailable
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.apiserver.resources.objects import Object
 from kubewright.apiserver.resources.stored_objects import UndecodableObject
-from kubewright.cache.informers.informer import Informer, ResourceEventHandler
+from kubewright.cache.informers.informer import Informer
+from kubewright.cache.informers.informer_handlers import ResourceEventHandler
 from kubewright.cache.stores.store import ObjectChange, ObjectKey, SharedEntry, decode_object
 from kubewright.client.backoff import Backoff
 

@@ -11,7 +11,7 @@ from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, Use
 from .in_process_clients import controller_user, ignore_warning, in_process_client
 
 if TYPE_CHECKING:
-    from kubewright.cache.informers.informer import ResourceEventHandler
+    from kubewright.cache.informers.informer_handlers import ResourceEventHandler
     from kubewright.cache.stores.store import ObjectChange
     from kubewright.client import Client
 

@@ -48,6 +48,3 @@ class ClusterDNS:
     async def stop(self) -> None:
         """Stop serving."""
         await self._stack.aclose()
-
-
-__all__ = ["ClusterDNS"]

@@ -125,6 +125,3 @@ def undashed(label: str) -> str | None:
         except ValueError:
             continue
     return None
-
-
-__all__ = ["ClusterRecords", "Endpoint", "Port", "cluster_addresses", "dashed", "undashed"]

@@ -210,6 +210,3 @@ def _addresses(name: Name, addresses: list[str]) -> list[Record]:
 
 def _data(kind: str, text: str) -> Rdata:
     return dns.rdata.from_text("IN", kind, text)
-
-
-__all__ = ["SCHEMA_VERSION", "TTL", "Lookup", "Record", "Records", "Resolver"]

@@ -228,6 +228,3 @@ def _format_error(wire: bytes) -> bytes | None:
     response.flags |= dns.flags.QR
     response.set_rcode(dns.rcode.FORMERR)
     return response.to_wire()
-
-
-__all__ = ["DNSServer"]

@@ -69,6 +69,3 @@ def _endpoint_slice(address: str, port: int) -> dict[str, Any]:
         "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
         "ports": ports,
     }
-
-
-__all__ = ["publish_dns_service"]

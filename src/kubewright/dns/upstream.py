@@ -92,6 +92,3 @@ class Upstream:
             return response
         finally:
             writer.close()
-
-
-__all__ = ["Upstream", "system_servers"]

@@ -76,6 +76,3 @@ class Baseline:
 def _key(violation: Violation) -> tuple[str, str, str]:
     name, message = violation.key
     return violation.scenario, name, message
-
-
-__all__ = ["Baseline", "BaselineError"]

@@ -204,6 +204,3 @@ def key_of(finding: Finding, run: Run) -> ViolationKey:
     Numbers, and names that the server has generated, do not matter.
     """
     return finding.name, re.sub(r"\d+", "#", run.trace.general_text(finding.message))
-
-
-__all__ = ["Exploration", "ExplorationBudget", "Progress", "Violation", "ViolationKey", "key_of", "token_of"]

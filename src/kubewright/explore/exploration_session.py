@@ -39,7 +39,8 @@ from .oracles.names import LATE_WRITE
 from .oracles.probe import Probe
 from .runs.forks import Emit, fork_emitter, receive
 from .runs.line_coverage import LineTracer, operator_files
-from .runs.run import Run, SimulatedRun
+from .runs.run import SimulatedRun
+from .runs.run_result import Run
 from .runs.session import Session
 from .simulation.factories import OperatorPool
 
@@ -261,6 +262,3 @@ class _Runs:
         digest = self._session.explore(self._expected, by_point, report, is_exhausted=self._is_exhausted)
         if digest != self._reference.trace.digest(switches=False) and self._expected is self._reference:
             emit("nondeterministic", None)
-
-
-__all__ = ["PAIRS", "SessionOptions", "explore_session", "pairs_of"]

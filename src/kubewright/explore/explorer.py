@@ -298,6 +298,3 @@ class _Session:
         violation = self._result.violation(self._name, key)
         assert violation is not None
         violation.minimise(run, reference)
-
-
-__all__ = ["ExplorationError", "Interrupt", "explore"]

@@ -106,13 +106,3 @@ def spread_out(values: Sequence[T]) -> Iterator[T]:
         index = int(f"{number:0{width}b}"[::-1], 2) if width else 0
         if index < len(values):
             yield values[index]
-
-
-__all__ = [
-    "VARIATION",
-    "all_families",
-    "enumerate_faults",
-    "in_fair_order",
-    "program_families",
-    "single_families",
-]

@@ -240,6 +240,3 @@ def _text(text: str, names: Mapping[str, str], pattern: re.Pattern[str] | None) 
 def _shown(value: Any) -> str:
     text = value if value == _MISSING else repr(value)
     return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 3]}..."
-
-
-__all__ = ["Difference", "NormalisedState", "differences", "normalise"]

@@ -270,23 +270,3 @@ READY_MADE: Final[dict[str, Callable[..., Invariant]]] = {
     )
 }
 """The ready-made invariants by name."""
-
-__all__ = [
-    "READY_MADE",
-    "Check",
-    "CheckResult",
-    "Invariant",
-    "When",
-    "always",
-    "at_end",
-    "at_most_writes",
-    "finalizers_removed",
-    "no_duplicate_children",
-    "no_orphans",
-    "no_unchanged_writes",
-    "observed_generation_current",
-    "one_controller",
-    "permissions_declared",
-    "secrets_keep_values",
-    "stable_after_convergence",
-]

@@ -82,6 +82,3 @@ def _text_at(fault: Fault, run: Run) -> str:
     """Return what happens at the point of a fault, without how often it happened before."""
     event = fault.event_in(run.trace)
     return "" if event is None else _ORDINAL.sub("", event.name)
-
-
-__all__ = ["Minimisation", "RunRequest", "minimise"]

@@ -174,6 +174,3 @@ def check_reached(run: Run, reference: Run) -> None:
         f"{what} was not reached: {now}; operator, scenario or Kubewright have changed since then, so "
         "explore again"
     )
-
-
-__all__ = ["Replay", "ReplayError", "RunToken", "check_reached", "find_scenario", "located"]

@@ -466,18 +466,3 @@ def split_kind(kind: KindName) -> tuple[str | None, str]:
     if gvk is None:
         raise TypeError(f"{kind!r} does not declare a kind; pass a name such as 'ConfigMap'")
     return gvk.group, gvk.kind.lower()
-
-
-__all__ = [
-    "IGNORED_RESOURCES",
-    "Actor",
-    "ClusterState",
-    "KindName",
-    "RequestRecord",
-    "StateKey",
-    "StateObject",
-    "StateRecorder",
-    "is_ignored",
-    "is_of_user",
-    "split_kind",
-]

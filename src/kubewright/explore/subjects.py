@@ -142,6 +142,3 @@ def generated_test(
 
 def _tolerance_flags(tolerances: Sequence[str]) -> list[str]:
     return [part for each in tolerances for part in ("--tolerate", each)]
-
-
-__all__ = ["OperatorSubject", "ProgramSubject", "Subject", "generated_test", "replay_command"]

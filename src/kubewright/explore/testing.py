@@ -21,7 +21,8 @@ from .explorer import explore
 from .oracles.clock import time_of_day_rules
 from .replay import RunToken, check_reached, find_scenario, located
 from .runs.forks import run_forked
-from .runs.run import Run, SimulatedRun
+from .runs.run import SimulatedRun
+from .runs.run_result import Run
 from .runs.session import Session
 from .runs.warm_up import warm_up
 from .scenarios.scenarios import Scenario, SetupObject, StepFunction, scenario
@@ -171,6 +172,3 @@ def describe(violation: Violation) -> str:
     """Return a violation as a line with its token."""
     runs = f" ({violation.count} runs)" if violation.count > 1 else ""
     return f"{violation.name}: {violation.message}{runs}\n  replay: {violation.token}"
-
-
-__all__ = ["ViolationsFound", "check_replay", "describe", "explored", "replay"]

@@ -294,6 +294,3 @@ def _code_spans(text: str) -> str:
         f"<code>{html.escape(piece)}</code>" if index % 2 else html.escape(piece)
         for index, piece in enumerate(pieces)
     )
-
-
-__all__ = ["FieldReference", "KindReference", "VersionReference", "describe_kinds", "to_html", "to_markdown"]

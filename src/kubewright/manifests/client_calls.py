@@ -277,6 +277,3 @@ def _is_client(receiver: str) -> bool:
 
 def _is_context(receiver: str) -> bool:
     return receiver.partition(".")[0] in ("ctx", "context")
-
-
-__all__ = ["ClientCall", "ClientCalls", "find_client_calls"]

@@ -215,6 +215,3 @@ def _compare_served_versions(name: str, old: Definition, new: Definition, strict
         for change in _compare_schemas(name, label, after[older], after[newer], strict):
             if change.breaking and (change.path, change.check) not in known:
                 yield change
-
-
-__all__ = ["Change", "compare_crds", "compare_definitions"]

@@ -13,7 +13,8 @@ from itertools import combinations
 from typing import Any, Final
 
 from kubewright.api.declaring.declarations import ResourceInfo, WebhookConversion, resource_info
-from kubewright.api.objects import Object, copy_value
+from kubewright.api.objects import Object
+from kubewright.api.presence import copy_value
 from kubewright.schema.crd.definition import default_crd, validate_crd
 from kubewright.schema.generation.errors import DeclarationError, Problem
 from kubewright.schema.generation.from_types import Options, SchemaBuilder

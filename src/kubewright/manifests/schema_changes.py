@@ -294,6 +294,3 @@ def _list(values: Sequence[Any]) -> str:
 
 def _short(rule: str) -> str:
     return rule if len(rule) <= 60 else f"{rule[:57]}..."
-
-
-__all__ = ["SchemaChange", "compare_schemas"]

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
 
-from kubewright.api.builtin.resources import definition_name, resources
+from kubewright.api.builtin.resources import resources
+from kubewright.api.builtin.schemas import definition_name
 from kubewright.api.builtin.types import types_of
 from kubewright.api.encoding.codec import to_plain
 from kubewright.api.gvk import GroupVersionKind
@@ -246,14 +247,3 @@ def _lacks_of_call(node: ast.Call, cls: type[Struct], versions: Versions, file: 
             off = [each for each in versions if gate in each.gates() and not each.gates()[gate].enabled]
             text = f"drops the field, because the feature gate {gate} is disabled by default"
             yield from _as_lack(subject, off, text, where)
-
-
-__all__ = [
-    "Lack",
-    "lacks_of_definition",
-    "lacks_of_expression",
-    "lacks_of_kind",
-    "lacks_of_object",
-    "lacks_of_rule",
-    "lacks_of_source",
-]

@@ -185,6 +185,3 @@ def _add(path: Path, content: bytes, version: str, kind: str, snapshot: ClusterS
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SnapshotError(f"{path}: not valid JSON: {error}") from None
     snapshot.objects.append(content)
-
-
-__all__ = ["read_export", "write_export"]

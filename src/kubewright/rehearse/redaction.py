@@ -239,6 +239,3 @@ def is_placeholder(value: object) -> bool:
 def has_placeholder(text: str) -> bool:
     """Whether a text contains a placeholder."""
     return _PLACEHOLDER.search(text) is not None or _ENCODED in text
-
-
-__all__ = ["LAST_APPLIED", "Redactor", "has_placeholder", "is_credential", "is_placeholder"]

@@ -29,7 +29,7 @@ from kubewright.explore.scenarios.scenarios import Scenario
 from kubewright.explore.simulation.cluster import SimulatedCluster
 from kubewright.explore.simulation.determinism import Randomness, deterministic
 from kubewright.explore.simulation.external import deactivate
-from kubewright.explore.simulation.loop import PROCESS, Livelock, ProcessState, VirtualLoop
+from kubewright.explore.simulation.loop import PROCESS, ProcessState, VirtualLoop
 from kubewright.explore.simulation.processes import OperatorProcess
 
 from .snapshot_storage import LoadedSnapshot, load_snapshot
@@ -256,13 +256,3 @@ class Rehearsal:
         error = context.get("exception")
         if error is not None and PROCESS.get() is not None:
             self.add_error(error)
-
-
-__all__ = [
-    "LIMIT_SECONDS",
-    "QUIET_SECONDS",
-    "Livelock",
-    "OperatorError",
-    "Rehearsal",
-    "RehearsedCluster",
-]

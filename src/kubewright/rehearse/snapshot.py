@@ -115,6 +115,3 @@ def _times(obj: Mapping[str, Any]) -> Iterator[str]:
 
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-
-
-__all__ = ["ClusterSnapshot", "ObjectName", "SnapshotError"]

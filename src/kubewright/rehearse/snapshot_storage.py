@@ -193,6 +193,3 @@ def _restore(values: dict[str, tuple[int, bytes]], storage: MemoryStorage, loade
         items.append(KeyValue(key, value, revision, revision))
         last = revision
     storage.keyspace.restore(items, (), last, last)
-
-
-__all__ = ["PLACEHOLDER", "LoadedSnapshot", "load_snapshot"]

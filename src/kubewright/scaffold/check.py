@@ -197,13 +197,3 @@ def _git(directory: Path, *arguments: str) -> str | None:
     except FileNotFoundError:
         raise CheckError("git is not installed; name a file or directory with --against") from None
     return done.stdout if done.returncode == 0 else None
-
-
-__all__ = [
-    "CheckError",
-    "Finding",
-    "check_project",
-    "definitions_of",
-    "directory_definitions",
-    "released_definitions",
-]

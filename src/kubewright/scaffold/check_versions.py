@@ -88,6 +88,3 @@ def _objects(document: Any) -> Iterator[dict[str, Any]]:
             yield from _objects(item)
     elif isinstance(document, dict) and document.get("kind"):
         yield document
-
-
-__all__ = ["check_files", "check_versions"]

@@ -264,6 +264,3 @@ def _camel_case(text: str) -> str:
 def project_name(directory: Path) -> str:
     """Return the name of a directory as a name of a project."""
     return re.sub(r"[^a-z0-9]+", "-", directory.absolute().name.lower()).strip("-")
-
-
-__all__ = ["License", "ProjectInputs", "ResourceInput", "Scope", "from_record", "project_name", "to_record"]

@@ -234,6 +234,3 @@ def _with_line_ends(path: Path, text: str) -> str:
 def _diff_lines(before: str, after: str, old: str, new: str) -> Iterator[str]:
     for line in unified_diff(split_lines(before), split_lines(after), old, new):
         yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-
-
-__all__ = ["FileUpgrade", "UpgradePlan", "plan_upgrade"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kubewright.api.objects import copy_value
+from kubewright.api.presence import copy_value
 
 from .structural import NO_DEFAULT, Node
 

@@ -64,6 +64,3 @@ async def run_app(
             yield running
     finally:
         app.settings = before
-
-
-__all__ = ["AppOverrides", "run_app"]

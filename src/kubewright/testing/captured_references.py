@@ -103,6 +103,3 @@ def _functions(namespace: Mapping[str, Any], module: str) -> Iterator[FunctionTy
         elif isinstance(value, type) and value.__module__ == module and value not in classes:
             classes.add(value)
             pending.extend(vars(value).values())
-
-
-__all__ = ["CapturedReferences", "is_excluded"]

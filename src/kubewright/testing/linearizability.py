@@ -317,6 +317,3 @@ class _Search:
             f"none of the last {len(candidates)} can be next",
             (*recent, *candidates),
         )
-
-
-__all__ = ["Operation", "Outcome", "Verb", "Violation", "find_violations"]

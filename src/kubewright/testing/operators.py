@@ -93,6 +93,3 @@ async def run_operator(
         stop.set()
         await asyncio.wait([run])
     await run
-
-
-__all__ = ["run_operator"]

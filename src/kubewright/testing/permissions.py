@@ -146,6 +146,3 @@ def _covers(grant: RequiredPermission, use: RequiredPermission) -> bool:
         and _matches(grant.resource, use.resource)
         and grant.name in ("", use.name)
     )
-
-
-__all__ = ["PermissionRecorder", "RequiredPermission"]

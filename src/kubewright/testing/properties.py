@@ -362,6 +362,3 @@ def _without_times(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_times(child) for child in value]
     return value
-
-
-__all__ = ["PROPERTIES", "Property", "check_conversion", "check_operator"]

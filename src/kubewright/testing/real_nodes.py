@@ -70,6 +70,3 @@ async def start_real_node_server(**options: Any) -> AsyncIterator[TestServer]:
                 await node.stop()
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-
-
-__all__ = ["start_real_node_server", "why_unavailable"]

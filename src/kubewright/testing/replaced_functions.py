@@ -121,6 +121,3 @@ def _set_class_attribute(cls: type, name: str, value: Any) -> None:
     namespace: dict[str, Any] = gc.get_referents(cls.__dict__)[0]
     namespace[name] = value
     ctypes.pythonapi.PyType_Modified(ctypes.py_object(cls))
-
-
-__all__ = ["ReplacedFunctions"]

@@ -80,6 +80,3 @@ def _body(call: APIRequest) -> Any:
     if row is not None and call.verb == "patch":
         body = {"apiVersion": row.gvk.api_version, "kind": row.gvk.kind, **body}
     return body
-
-
-__all__ = ["RequestRecorder"]

@@ -295,13 +295,3 @@ def _wait_ready(config: ClusterConfig, processes: list[subprocess.Popen[bytes]],
         f"--- {log.name}\n{log.read_text(errors='replace')[-2000:]}" for log in sorted(scratch.glob("*.log"))
     )
     raise RuntimeError(f"kube-apiserver did not become ready within {START_TIMEOUT:g} s:\n{output}")
-
-
-__all__ = [
-    "KubeAPIServer",
-    "TestServer",
-    "run_kube_apiserver",
-    "server_kinds",
-    "start_kube_apiserver",
-    "start_test_server",
-]

@@ -159,14 +159,3 @@ replaced_clocks.replace_class_method(
     datetime.date, "today", lambda clock, cls: cls.fromtimestamp(clock.wall_time())
 )
 replace_verification(replaced_clocks)
-
-
-__all__ = [
-    "SimulatedClock",
-    "call_with_clock",
-    "clock_of_thread",
-    "current_clock",
-    "real_sleep",
-    "real_time",
-    "replaced_clocks",
-]

@@ -102,6 +102,3 @@ def _check(certificate: dict[str, Any], moment: float) -> None:
     error = ssl.SSLCertVerificationError(1, f"certificate verify failed: {message}")
     error.verify_code, error.verify_message = code, message
     raise error
-
-
-__all__ = ["replace_verification"]

@@ -287,6 +287,3 @@ class _Values:
 
 def _key(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
-
-
-__all__ = ["from_kind", "updates_of"]

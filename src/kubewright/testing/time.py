@@ -207,6 +207,3 @@ def _timestamp(start: datetime | None) -> float:
     if start.tzinfo is None:
         raise ValueError(f"the start {start} requires a time zone: datetime(2030, 1, 1, tzinfo=UTC)")
     return start.timestamp()
-
-
-__all__ = ["FakeTimeLoop", "fake_time"]

@@ -44,6 +44,3 @@ def set_cipher_suites(context: ssl.SSLContext, names: Sequence[str]) -> None:
         context.set_ciphers(":".join(dict.fromkeys(ciphers)))
     else:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
-
-
-__all__ = ["check_cipher_suites", "set_cipher_suites"]

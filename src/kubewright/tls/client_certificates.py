@@ -71,6 +71,3 @@ def leaf_certificate(message: bytes, *, with_context: bool) -> bytes:
     size = int.from_bytes(body[3:6], "big")
     certificate = bytes(body[6 : 6 + size])
     return certificate if len(certificate) == size else b""
-
-
-__all__ = ["leaf_certificate", "request_client_certificates"]

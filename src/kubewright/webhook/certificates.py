@@ -343,12 +343,3 @@ def _covers(certificate: bytes, hosts: Iterable[str]) -> bool:
         return False
     known = {str(name.value) for name in names}
     return all(host in known for host in hosts)
-
-
-__all__ = [
-    "CABundleTarget",
-    "CertificateFiles",
-    "ManagedCertificates",
-    "SelfSignedCertificates",
-    "inject_ca_bundle",
-]

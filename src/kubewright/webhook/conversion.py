@@ -23,7 +23,7 @@ from kubewright.api.declaring.declarations import resource_info
 from kubewright.api.encoding import codec
 from kubewright.api.gvk import GroupKind, GroupVersion, GroupVersionKind
 from kubewright.api.meta import MetaObject
-from kubewright.api.objects import copy_value
+from kubewright.api.presence import copy_value
 from kubewright.schema.defaulting import apply_defaults
 from kubewright.schema.generation.from_types import Options, SchemaBuilder
 from kubewright.schema.pruning import prune

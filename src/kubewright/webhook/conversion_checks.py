@@ -123,6 +123,3 @@ def _problem(kind: type[MetaObject], path: str, text: str) -> Problem:
     gvk = kind_of(kind)
     where = resource_info(kind).where if is_resource(kind) else ""
     return Problem(where, f"{gvk.kind} {gvk.version}{'.' if path else ''}{path}", text)
-
-
-__all__ = ["conversion_problems", "examples_of"]

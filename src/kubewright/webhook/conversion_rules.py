@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
-from kubewright.api.objects import copy_value
+from kubewright.api.presence import copy_value
 
 from .preserved_fields import MISSING, Document
 
@@ -269,6 +269,3 @@ def _set_default(document: Document, path: str, value: Any) -> None:
 def _remove(document: Document, path: str) -> None:
     for item, relative, _ in _items(document, path, path):
         _pop(item, relative)
-
-
-__all__ = ["DefaultHub", "DefaultSpoke", "FieldRule", "MapValues", "Move", "RuleSet", "Wrap"]

@@ -290,6 +290,3 @@ def _below(node: Node | None, step: Step) -> Node | None:
     if node is None:
         return None
     return node.child(step) if isinstance(step, str) else node.items
-
-
-__all__ = ["MISSING", "Record", "annotation_of", "differences", "merge", "restore", "store", "take"]

@@ -132,17 +132,3 @@ def signing_token(secret: Secret, now: datetime) -> BootstrapToken | None:
 
 def _encode(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-__all__ = [
-    "DEFAULT_GROUP",
-    "NAMESPACE",
-    "NAME_PREFIX",
-    "SECRET_TYPE",
-    "USAGES",
-    "BootstrapToken",
-    "is_expired",
-    "signing_token",
-    "token_expiration",
-    "token_value",
-]

@@ -95,6 +95,3 @@ def describe(definition: str, schema: Schema) -> None:
         if field in texts and "$ref" not in part:
             since, _, _ = versions.get(field, "").partition("-")
             part.setdefault("description", texts[field] + (f" Since Kubernetes {since}." if since else ""))
-
-
-__all__ = ["common_fields", "describe"]

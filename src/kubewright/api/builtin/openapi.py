@@ -142,6 +142,3 @@ def _element(schema: Schema, prefix: str, types: BuiltinTypes) -> Schema:
     elif out.get("type") in _ZEROS and out.get("format", "int") in ("int", "int32", "int64"):
         out.setdefault("default", _ZEROS[out["type"]])
     return out
-
-
-__all__ = ["published"]

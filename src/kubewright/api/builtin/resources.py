@@ -24,7 +24,12 @@ from typing import Any, Final, NamedTuple
 from kubewright.api.gvk import GroupVersion, GroupVersionKind, GroupVersionResource, version_priority
 from kubewright.api.kubernetes_version import NEWEST, KubernetesVersion, version_table
 
-from .schemas import as_typed, definition_name, definitions, message_name, schema_for, wire_messages
+from .schemas import as_typed as as_typed
+from .schemas import definition_name as definition_name
+from .schemas import definitions as definitions
+from .schemas import message_name as message_name
+from .schemas import schema_for as schema_for
+from .schemas import wire_messages as wire_messages
 
 RELEASE: Final = str(NEWEST)
 
@@ -335,24 +340,3 @@ def published(name: str, prefix: str = "#/components/schemas/") -> dict[str, Any
     from .openapi import published
 
     return published(name, prefix)
-
-
-__all__ = [
-    "RELEASE",
-    "VERBS",
-    "BuiltinResource",
-    "Subresource",
-    "as_typed",
-    "definition_name",
-    "definitions",
-    "group_versions",
-    "kinds_named",
-    "message_name",
-    "published",
-    "resource_at",
-    "resource_of_kind",
-    "resources",
-    "resources_in",
-    "schema_for",
-    "wire_messages",
-]

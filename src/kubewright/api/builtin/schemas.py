@@ -111,14 +111,3 @@ def schema_for(
         return _schema_of(definition_name(gvk), version), types_of(version).definitions
     except KeyError:
         raise KeyError(f"{gvk} is not a built-in kind with a schema") from None
-
-
-__all__ = [
-    "as_typed",
-    "definition_name",
-    "definitions",
-    "message_name",
-    "module_of",
-    "schema_for",
-    "wire_messages",
-]

@@ -381,6 +381,3 @@ _ZEROS: Final[dict[str, Any]] = {
     "D": "0s",
     "y": "",
 }
-
-
-__all__ = ["TypedCodec", "TypedDecodeError"]

@@ -229,6 +229,3 @@ class BuiltinTypes:
 def types_of(version: KubernetesVersion) -> BuiltinTypes:
     """Return the built-in types of a version."""
     return BuiltinTypes(version)
-
-
-__all__ = ["BuiltinTypes", "types_of"]

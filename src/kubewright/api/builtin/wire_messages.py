@@ -142,6 +142,3 @@ def _field(text: str, home: str, shape: str) -> Field:
 def type_name(type_: str) -> str:
     """Return the default name of a type in error messages: `int32`, `v1.PodSpec`."""
     return _TYPE_NAMES.get(type_) or ".".join(type_.rsplit(".", 2)[-2:])
-
-
-__all__ = ["SCALARS", "Field", "Message", "Messages", "parse_message", "type_name"]

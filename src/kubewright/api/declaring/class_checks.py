@@ -120,6 +120,3 @@ def _name_problems(name: str, scope: FrameType, *, called: bool) -> Iterator[str
         )
         if close:
             yield f"no marker is named {name}; did you mean {close[0]}?"
-
-
-__all__ = ["check_class"]

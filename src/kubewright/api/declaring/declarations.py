@@ -391,25 +391,3 @@ def webhook_path(gvk: GroupVersionKind, *, mutating: bool) -> str:
     verb = "mutate" if mutating else "validate"
     group = gvk.group.replace(".", "-")
     return f"/{verb}-{group}-{gvk.version}-{gvk.kind.lower()}"
-
-
-__all__ = [
-    "Column",
-    "Declaration",
-    "DeclarationProvider",
-    "MatchCondition",
-    "Rbac",
-    "ResourceInfo",
-    "Scale",
-    "Skip",
-    "Webhook",
-    "WebhookConfiguration",
-    "WebhookConversion",
-    "declarations_on",
-    "declares",
-    "is_resource",
-    "pluralize",
-    "resource",
-    "resource_info",
-    "webhook_path",
-]

@@ -62,6 +62,3 @@ def explain_keywords(cls: ClassT) -> ClassT:
 
     cls.__init__ = initialize  # type: ignore[misc]
     return cls
-
-
-__all__ = ["explain_keywords", "keyword_error"]

@@ -331,6 +331,3 @@ def _encode_float(value: float, out: bytearray) -> None:
             out.append(_SIMPLE << 5 | info)
             out += packed
             return
-
-
-__all__ = ["MAX_DEPTH", "SELF_DESCRIBED", "CBORDecodeError", "SequenceDecoder", "decode", "encode"]

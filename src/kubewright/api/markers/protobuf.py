@@ -22,6 +22,3 @@ class FieldNumber(Marker):
             raise ValueError(
                 f"field number {self.number} is not between 1 and 536870911, or is reserved (19000 to 19999)"
             )
-
-
-__all__ = ["FieldNumber"]

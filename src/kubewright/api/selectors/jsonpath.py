@@ -353,6 +353,3 @@ def _unquote(quoted: str) -> str:
         else:
             result.append(chr(number))
     return "".join(result)
-
-
-__all__ = ["MAX_LENGTH", "MAX_NESTING", "JSONPath", "JSONPathError"]

@@ -20,8 +20,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from kubewright.api.field_errors import FieldError, aggregate, quote
+from kubewright.api.field_errors import FieldError, aggregate
 from kubewright.api.meta import LabelSelector, LabelSelectorRequirement
+from kubewright.api.values.go_format import quote
 from kubewright.api.values.names import check_label_value, check_qualified_name
 from kubewright.text_cache import cache_short
 

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
-from kubewright.api.field_errors import quote
+from kubewright.api.values.go_format import quote
 
 from .times import Duration
 
@@ -220,14 +220,3 @@ def _number(text: str, names: dict[str, int]) -> int:
     if number < 0:
         raise ScheduleError(f"negative number ({number}) not allowed: {text}")
     return number
-
-
-__all__ = [
-    "DESCRIPTORS",
-    "CronSchedule",
-    "IntervalSchedule",
-    "Schedule",
-    "ScheduleError",
-    "load_zone",
-    "parse_schedule",
-]

@@ -192,18 +192,3 @@ def json_type_name(value: Any) -> str:
             return "null"
         case _:
             return "number"
-
-
-__all__ = [
-    "GoStruct",
-    "format_float",
-    "format_invalid_value",
-    "format_literal",
-    "format_number",
-    "format_strings",
-    "format_value",
-    "json_type_name",
-    "marshal_json",
-    "quote",
-    "type_name",
-]

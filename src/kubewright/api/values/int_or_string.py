@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final, TypeAlias
 
-from kubewright.api.field_errors import quote
+from kubewright.api.values.go_format import quote
 
 IntOrString: TypeAlias = int | str
 """An integer or a string."""

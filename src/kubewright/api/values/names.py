@@ -262,27 +262,3 @@ def random_suffix(length: int = SUFFIX_LENGTH, choose: Callable[[Sequence[str]],
 def generate_name(base: str, choose: Callable[[Sequence[str]], str] = _choose) -> str:
     """Return a name from `generateName`: at most 58 characters of the prefix and five random characters."""
     return base[:MAX_GENERATED_BASE] + random_suffix(choose=choose)
-
-
-__all__ = [
-    "MAX_GENERATED_BASE",
-    "SUFFIX_ALPHABET",
-    "SUFFIX_LENGTH",
-    "check_c_identifier",
-    "check_config_key",
-    "check_dns_1035_label",
-    "check_dns_label",
-    "check_dns_subdomain",
-    "check_domain_prefixed_path",
-    "check_env_name",
-    "check_http_header_name",
-    "check_label_value",
-    "check_path_segment",
-    "check_percent",
-    "check_port_name",
-    "check_port_number",
-    "check_qualified_name",
-    "check_wildcard_subdomain",
-    "generate_name",
-    "random_suffix",
-]

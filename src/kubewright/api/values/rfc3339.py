@@ -10,7 +10,7 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
-from kubewright.api.field_errors import quote
+from kubewright.api.values.go_format import quote
 
 _LAYOUT: Final = "2006-01-02T15:04:05{}Z07:00"
 _PARTS: Final = (
@@ -89,6 +89,3 @@ def _assembled(numbers: list[int], micros: int, zone: re.Match[str], impossible:
         return moment.astimezone(UTC)
     except (ValueError, OverflowError):
         raise impossible from None
-
-
-__all__ = ["TimeError", "parse_layout"]

@@ -235,6 +235,3 @@ class Informer(InformerState):
                 each.reflector.source.request_progress(revision)
             if self.revision(namespace) < revision:
                 await self._wait_for_progress()
-
-
-__all__ = ["EntryForm", "Informer", "ResourceEventHandler", "Transform"]

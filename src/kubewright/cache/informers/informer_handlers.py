@@ -111,6 +111,3 @@ class InformerHandlers:
     def _log_failure(self, change: ObjectChange) -> None:
         self._report_failure("handler")
         logger.exception("event handler failed", extra=change.key.log_fields(self._kind))
-
-
-__all__ = ["InformerHandlers", "ResourceEventHandler"]

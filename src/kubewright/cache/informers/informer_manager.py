@@ -356,6 +356,3 @@ def gvk_or_name(kind: AnyKind) -> GroupVersionKind | str:
     if kind.gvk is None:
         raise TypeError(f"{kind.__name__} does not declare a kind; add @resource(group=..., version=...)")
     return kind.gvk
-
-
-__all__ = ["InformerManager", "KindUsage", "KindView", "gvk_or_name"]

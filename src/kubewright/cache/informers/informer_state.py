@@ -353,6 +353,3 @@ class InformerState:
 
 def _by_key(item: tuple[ObjectKey, CacheEntry]) -> ObjectKey:
     return item[0]
-
-
-__all__ = ["InformerState"]

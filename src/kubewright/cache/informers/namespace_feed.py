@@ -105,6 +105,3 @@ class NamespaceFeed:
             informer.forget_revisions(self.namespace)
             self.revision = 0
             raise Expired("the watch has not delivered a write of this client")
-
-
-__all__ = ["NamespaceFeed"]

@@ -170,6 +170,3 @@ class OwnWrites:
         if name is not None:
             return ObjectKey(namespace or "", name) in self.expected
         return not namespace or any(key.namespace == namespace for key in self.expected)
-
-
-__all__ = ["OwnWrites", "SeenNames"]

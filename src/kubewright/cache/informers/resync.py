@@ -90,6 +90,3 @@ class Resync:
             self._timer = asyncio.get_running_loop().call_at(self._due, self._handle_batch)
         for key, entry in batch:
             self._call(ObjectChange(key, entry, entry, initial=True))
-
-
-__all__ = ["RESYNC_SECONDS", "Resync", "check_resync"]

@@ -91,6 +91,3 @@ class VersionDecoder:
                 "transform failed, storing the object unchanged", extra=key.log_fields(self._kind)
             )
             return raw
-
-
-__all__ = ["EntryForm", "Transform", "VersionDecoder"]

@@ -62,6 +62,3 @@ class ListWatch:
             timeout_seconds=timeout_seconds,
             idle_timeout=idle_timeout,
         )
-
-
-__all__ = ["ListWatch"]

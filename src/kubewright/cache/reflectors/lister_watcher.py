@@ -111,6 +111,3 @@ class ListerWatcher(Protocol):
         self, *, resource_version: str, initial_events: bool, timeout_seconds: int, idle_timeout: float
     ) -> ObjectWatch:
         """Watch changes after a resource version, or the state followed by changes."""
-
-
-__all__ = ["ListerWatcher", "ObjectError", "ObjectEvent", "ObjectPage", "ObjectWatch", "WatchReceiver"]

@@ -404,6 +404,3 @@ def latest_version(one: str, other: str) -> str:
     if one.isdecimal() and other.isdecimal():
         return one if int(one) >= int(other) else other
     return other or one
-
-
-__all__ = ["Reflector", "ReflectorHandler"]

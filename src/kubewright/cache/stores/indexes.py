@@ -134,6 +134,3 @@ def by_owner(*, orphans: bool = False) -> Index:
         return found
 
     return Index(OWNER, indexer, metadata_only=True)
-
-
-__all__ = ["Index", "by_field", "by_function", "by_label", "by_labels", "by_owner"]

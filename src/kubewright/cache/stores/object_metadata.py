@@ -56,6 +56,3 @@ def metadata_of_object(obj: dict[str, Any]) -> Metadata:
     metadata = msgspec.convert(obj["metadata"], Metadata, strict=False)
     metadata.revision = revision_number(obj["metadata"].get("resourceVersion"))
     return metadata
-
-
-__all__ = ["Metadata", "OwnerReference", "metadata_of", "metadata_of_object"]

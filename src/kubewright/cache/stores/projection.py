@@ -50,6 +50,3 @@ def project_to(fields: type[msgspec.Struct]) -> Callable[[bytes, ObjectHeader], 
         return encode(decode(strip_managed_fields(raw, header)))
 
     return project
-
-
-__all__ = ["project_to"]

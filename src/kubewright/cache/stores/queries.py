@@ -71,6 +71,3 @@ def select_entries(
     if label_selector is not None:
         entries = [each for each in entries if label_selector.matches(labels_of(each[1]))]
     return entries
-
-
-__all__ = ["describe_scope", "select_entries"]

@@ -255,6 +255,3 @@ class SpilledStore(Store):
                 self._namespaces[key.namespace][key.name] = self._written(entry)
         if moved < MOVED_PER_CHANGE:
             self._to_move = None
-
-
-__all__ = ["SpillFile", "SpilledEntry", "SpilledStore"]

@@ -196,6 +196,3 @@ def write_files(directory: Path, files: dict[str, str]) -> None:
             write_private(path, text.encode())
     except OSError as error:
         raise click.ClickException(f"cannot write {error.filename or directory}: {error.strerror}") from None
-
-
-__all__ = ["node_command", "node_files", "read_cluster"]

@@ -170,6 +170,3 @@ def key_hash(certificate: bytes) -> str:
     key = x509.load_pem_x509_certificate(certificate).public_key()
     der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return f"sha256:{hashlib.sha256(der).hexdigest()}"
-
-
-__all__ = ["token_command"]

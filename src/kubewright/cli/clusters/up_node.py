@@ -54,6 +54,3 @@ async def start_node(plane: ControlPlane, programs: Programs | None, options: Up
     if not options.quiet:
         click.echo(f"node {node.settings.name} is ready, files and logs in {node.directory}")
     return node
-
-
-__all__ = ["check_programs", "start_node"]

@@ -66,6 +66,3 @@ def explain(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error)
-
-
-__all__ = ["explain", "raise_file_limit", "start_plane"]

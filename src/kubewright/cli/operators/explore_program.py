@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kubewright.explore.exploration import Exploration, ExplorationBudget, Progress
     from kubewright.explore.foreign.foreign_run import ForeignOptions
     from kubewright.explore.replay import RunToken
-    from kubewright.explore.runs.run import Run
+    from kubewright.explore.runs.run_result import Run
     from kubewright.explore.scenarios.scenarios import Scenario
 
 JOBS_PER_CPU = 2

@@ -77,6 +77,3 @@ class APIResource:
 
     def __str__(self) -> str:
         return str(self.gvr.group_resource)
-
-
-__all__ = ["APIResource"]

@@ -125,6 +125,3 @@ def _resources(where: GroupVersion, rows: Iterable[dict[str, Any]]) -> Iterator[
             verbs=tuple(row.get("verbs") or ()),
             subresources=tuple(parts.get(row["name"], ())),
         )
-
-
-__all__ = ["discover"]

@@ -211,6 +211,3 @@ def _find(served: Iterable[APIResource], wanted: UnstructuredKind) -> APIResourc
     if isinstance(wanted, APIResource):
         return wanted
     return next((each for each in served if each.matches(wanted)), None)
-
-
-__all__ = ["RESTMapper"]

@@ -101,6 +101,3 @@ class ListPager(Generic[ObjectT]):
 
 def _key(item: Any) -> tuple[str, str]:
     return item.metadata.namespace or "", item.metadata.name or ""
-
-
-__all__ = ["ListPager", "ListResult"]

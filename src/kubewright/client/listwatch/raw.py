@@ -181,6 +181,3 @@ class RawWatch:
 def _error(raw: bytes) -> APIError:
     status: dict[str, Any] = msgspec.json.decode(raw)
     return APIError.from_status(status)
-
-
-__all__ = ["RawEvent", "RawPage", "RawWatch", "read_page"]

@@ -122,6 +122,3 @@ class Watch(Generic[ObjectT]):
 
     async def __aexit__(self, *exc: object) -> None:
         await self.aclose()
-
-
-__all__ = ["Watch", "WatchEvent"]

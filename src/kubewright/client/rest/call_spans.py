@@ -46,6 +46,3 @@ class CallPublisher:
             span.finish(error)
             span.headers = None
             end_span(sinks, span)
-
-
-__all__ = ["CallPublisher"]

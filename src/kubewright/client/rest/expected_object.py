@@ -61,6 +61,3 @@ class ExpectedObject(msgspec.Struct, frozen=True):
             f"the response to {request.verb} {self.gvk.kind} {key or '(unnamed)'} contains {found}; "
             "check which server responds at this address"
         )
-
-
-__all__ = ["ExpectedObject"]

@@ -69,6 +69,3 @@ class ClientMetrics:
     def record_rate_limit(self, verb: str, seconds: float) -> None:
         """Record the delay of a request by the rate limiter."""
         self._limited.labels(verb, self._host).observe(seconds)
-
-
-__all__ = ["ClientMetrics"]

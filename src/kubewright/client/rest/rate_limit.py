@@ -48,6 +48,3 @@ class TokenBucket:
             self._tokens += 1
             raise
         return delay
-
-
-__all__ = ["TokenBucket"]

@@ -46,5 +46,3 @@ CallNext = Callable[[APIRequest], Awaitable[APIResponse | ResponseStream]]
 Interceptor = Callable[[APIRequest, CallNext], Awaitable[APIResponse | ResponseStream]]
 """Called around each request, retries included; can respond, fail, change, measure or repeat it. Watches and
 logs return a `ResponseStream`, all other requests an `APIResponse`."""
-
-__all__ = ["APIRequest", "CallNext", "Interceptor", "RequestHook"]

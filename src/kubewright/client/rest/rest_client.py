@@ -284,6 +284,3 @@ def default_user_agent() -> str:
     program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
     program = re.sub(r"[^A-Za-z0-9._-]", "", program) or "python"
     return f"{program}/{kubewright_version} ({platform.system().lower()}/{platform.machine()}) kubewright"
-
-
-__all__ = ["RESTClient", "error_from_response"]

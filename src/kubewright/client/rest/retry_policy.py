@@ -22,6 +22,3 @@ class RetryPolicy:
         """Return the seconds before the next attempt: `Retry-After` if given, else exponential backoff."""
         seconds = self.initial_delay * 2.0**attempt if retry_after is None else retry_after
         return min(seconds, self.max_delay) * (1 + self.jitter * rng.random())
-
-
-__all__ = ["RetryPolicy"]

@@ -161,6 +161,3 @@ def _exit_code(payload: bytes) -> int:
         if cause.get("reason") == "ExitCode" and str(cause.get("message")).isdecimal():
             return int(cause["message"])
     raise APIError.from_status(status)
-
-
-__all__ = ["ExecCommand", "ExecError", "ExecResult", "RemoteProcess"]

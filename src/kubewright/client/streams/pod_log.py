@@ -40,6 +40,3 @@ class PodLog:
                 yield incomplete.decode(errors="replace")
         finally:
             await stream.aclose()
-
-
-__all__ = ["PodLog"]

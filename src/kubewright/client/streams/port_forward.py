@@ -104,6 +104,3 @@ class PortForward:
                 with suppress(asyncio.CancelledError, ConnectionFailed, OSError):
                     await each
             await socket.close()
-
-
-__all__ = ["PortForward"]

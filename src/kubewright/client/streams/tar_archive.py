@@ -57,6 +57,3 @@ def _relative_path(path: str, name: str) -> str | None:
     if name == ".":
         return path.removeprefix("./")
     return path.removeprefix(f"{name}/") if path.startswith(f"{name}/") else None
-
-
-__all__ = ["pack", "unpack"]

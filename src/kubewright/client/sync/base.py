@@ -108,6 +108,3 @@ class BlockingSubresource:
     def __init__(self, client: SubresourceClient, thread: EventLoopThread) -> None:
         self._client = client
         self.run = thread.run
-
-
-__all__ = ["BlockingSubresource", "BlockingVerbs"]

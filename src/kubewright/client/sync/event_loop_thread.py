@@ -78,6 +78,3 @@ class EventLoopThread:
         if self._thread is not None and self._thread.is_alive():
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join()
-
-
-__all__ = ["EventLoopThread"]

@@ -135,12 +135,3 @@ class SyncPortForward:
 
     def __exit__(self, *exc: object) -> None:
         self._thread.run(self._forward.__aexit__(*exc))
-
-
-__all__ = [
-    "SyncExecCommand",
-    "SyncPodLog",
-    "SyncPortForward",
-    "SyncRemoteProcess",
-    "SyncWatch",
-]

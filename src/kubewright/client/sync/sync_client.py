@@ -626,6 +626,3 @@ class SyncClient(BlockingVerbs):
     def version(self) -> dict[str, str]:
         """Return the version of the server: `major`, `minor`, `gitVersion` and so on."""
         return self.run(self.async_client.version())
-
-
-__all__ = ["SyncClient", "SyncSubresourceClient"]

@@ -168,6 +168,3 @@ def _prefer_cbor(accept: str) -> str:
             clauses.append(_CBOR + clause.removeprefix(_JSON))
         clauses.append(clause)
     return ", ".join(clauses)
-
-
-__all__ = ["CBORTransport"]

@@ -47,6 +47,3 @@ class GzipStream:
     async def aclose(self) -> None:
         """Stop reading and close the connection."""
         await self._stream.aclose()
-
-
-__all__ = ["GzipStream"]

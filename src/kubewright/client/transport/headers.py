@@ -113,17 +113,3 @@ def _checked(name: str, value: str) -> str:
             f'invalid header field value for "{name}": it contains a line break or another control character'
         )
     return replace_surrogates(value).strip(_SPACE)
-
-
-__all__ = [
-    "InvalidHeader",
-    "check_headers",
-    "encode_head",
-    "encode_headers",
-    "escape_headers",
-    "escape_key",
-    "escape_value",
-    "identity_value",
-    "is_token",
-    "replace_surrogates",
-]

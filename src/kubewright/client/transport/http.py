@@ -295,6 +295,3 @@ def _keep_alive(connected: Any) -> None:
     for name, value in _KEEPALIVE:
         if hasattr(socket, name):
             connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-__all__ = ["HTTPTransport"]

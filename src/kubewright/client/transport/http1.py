@@ -369,6 +369,3 @@ def _gunzip(body: bytes, most: int) -> bytes:
     if not reader.eof:
         raise ConnectionFailed("the gzip response is truncated")
     return plain
-
-
-__all__ = ["BodyStream", "Connection"]

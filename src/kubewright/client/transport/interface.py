@@ -124,6 +124,3 @@ async def read_limited(chunks: AsyncIterable[bytes], most: int = MAX_SHORT_BODY)
         if len(body) >= most:
             break
     return body[:most]
-
-
-__all__ = ["APIResponse", "Headers", "ResponseStream", "Transport", "WebSocketConnection", "read_limited"]

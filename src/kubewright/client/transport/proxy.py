@@ -288,14 +288,3 @@ def _socks_address(proxy: ProxyConfig, host: str) -> bytes:
             ) from None
         return b"\x03" + bytes([len(name)]) + name
     return (b"\x01" if address.version == 4 else b"\x04") + address.packed
-
-
-__all__ = [
-    "ProxyConfig",
-    "connect_through",
-    "connect_to",
-    "is_local",
-    "parse_proxy",
-    "proxy_context",
-    "proxy_for",
-]

@@ -143,6 +143,3 @@ async def _handshake(
         if isinstance(status, dict) and status.get("kind") == "Status":
             return APIError.from_status(status, error.status)
         return from_response(error.status, body.decode(errors="replace") or error.message, verb="get")
-
-
-__all__ = ["connect"]

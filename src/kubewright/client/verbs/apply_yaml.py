@@ -76,6 +76,3 @@ def _defines_kind_of(obj: Unstructured, others: Sequence[ManifestObject]) -> boo
         each.data["kind"] == kind and each.data["apiVersion"].partition("/")[0] == spec.get("group")
         for each in others
     )
-
-
-__all__ = ["apply_objects", "apply_yaml"]

@@ -225,6 +225,3 @@ def _query(options: Mapping[str, str | int | bool | None]) -> str:
             if value is not None and value != ""
         }
     )
-
-
-__all__ = ["BaseClient", "ClientOptions", "ResourceLocation"]

@@ -126,6 +126,3 @@ def _name(obj: Any) -> str:
     if not name:
         raise ValueError("the object has no metadata.name")
     return name
-
-
-__all__ = ["OperationResult", "UpsertT", "create_or_patch", "create_or_update", "retry_on_conflict"]

@@ -233,6 +233,3 @@ class PodVerbs(BaseClient):
 
 def _pod_name(pod: PodRef) -> str:
     return pod if isinstance(pod, str) else pod.metadata.name or ""
-
-
-__all__ = ["PodRef", "PodVerbs"]

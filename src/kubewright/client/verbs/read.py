@@ -353,6 +353,3 @@ def _describe_state(obj: Any) -> str:
         values = ", ".join(f"{each.get('type')}={each.get('status')}" for each in conditions)
         return f"has conditions {values}"
     return f"has status {status}" if status else "has no status"
-
-
-__all__ = ["ReadVerbs"]

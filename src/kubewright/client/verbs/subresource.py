@@ -129,6 +129,3 @@ class SubresourceClient:
         )
         response = await self._client.send(request)
         return decode_object(response.body, as_, location.resource.gvk)
-
-
-__all__ = ["SubresourceClient"]

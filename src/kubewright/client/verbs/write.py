@@ -386,6 +386,3 @@ def _apply_configuration(obj: Any, location: ResourceLocation) -> dict[str, Any]
         metadata["namespace"] = location.namespace
     data["metadata"] = metadata
     return data
-
-
-__all__ = ["WritableT", "WriteVerbs"]

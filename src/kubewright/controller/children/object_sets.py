@@ -35,15 +35,9 @@ from kubewright.cache.kind_options import RESTRICTED_KINDS
 from kubewright.cache.stores.indexes import label_index
 from kubewright.cache.stores.store import ObjectChange, ObjectKey, labels_of
 from kubewright.client import Client
-from kubewright.client.applyset_inventory import (
-    PART_OF_LABEL,
-    SET_MARK,
-    Inventory,
-    SetParent,
-    apply_set_id,
-)
+from kubewright.client.applyset_inventory import Inventory, SetParent, apply_set_id
 from kubewright.client.kind_types import AnyKind, metadata_of
-from kubewright.client.membership import FieldManager, Mark, SetMember
+from kubewright.client.membership import PART_OF_LABEL, SET_MARK, FieldManager, Mark, SetMember
 from kubewright.client.readiness import Readiness, readiness_of
 from kubewright.controller.request import Request
 from kubewright.controller.sources import AddedKindsSource
@@ -288,6 +282,3 @@ def inventory_of(wanted: Wanted, owner: MetaObject | Unstructured) -> Inventory:
 
 def _phase(member: SetMember) -> int:
     return phase_of(str(member.gvk.group_version), member.gvk.kind)
-
-
-__all__ = ["MemberReadiness", "ObjectSets", "inventory_of"]

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 
 from kubewright.api.errors import APIError, forbidden, not_found
-from kubewright.api.field_errors import quote
 from kubewright.api.gvk import GroupResource
+from kubewright.api.values.go_format import quote
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.apiserver.authentication.user import MASTERS, User
 from kubewright.apiserver.authorization import AuthorizationAttributes, Authorizer, Decision

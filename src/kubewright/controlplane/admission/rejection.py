@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kubewright.api.builtin.resources import definition_name, resource_of_kind
+from kubewright.api.builtin.resources import resource_of_kind
+from kubewright.api.builtin.schemas import definition_name
 from kubewright.api.errors import Forbidden, forbidden
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.apiserver.admission import AdmissionAttributes

@@ -136,6 +136,3 @@ def _cluster_role_bindings() -> Iterator[Object]:
         ("kubeadm:node-autoapprove-certificate-rotation", f"{approval}:selfnodeclient", NODES),
     ):
         yield _binding(name, "", "ClusterRole", role, ("Group", group))
-
-
-__all__ = ["write_join_objects"]

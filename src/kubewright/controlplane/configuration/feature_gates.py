@@ -87,6 +87,3 @@ def apply_gates(server: APIServer, gates: Mapping[str, bool]) -> None:
         server.remove_handler("/flagz")
     if not gates["ComponentStatusz"]:
         server.remove_handler("/statusz")
-
-
-__all__ = ["EFFECTIVE", "apply_gates", "check_gates", "default_gates", "parse_gates", "warn_of_gates"]

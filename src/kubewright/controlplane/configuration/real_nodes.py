@@ -45,6 +45,3 @@ def dns_address(service_range: str) -> str:
     if network.num_addresses <= DNS_INDEX + 1:
         raise ValueError(f"--service-cluster-ip-range {service_range} has no address for cluster DNS")
     return str(network.network_address + DNS_INDEX)
-
-
-__all__ = ["CLUSTER_CIDR", "dns_address", "runs_workloads", "with_real_nodes"]

@@ -20,7 +20,8 @@ from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any, Final
 
-from kubewright.api.field_errors import aggregate, quote
+from kubewright.api.field_errors import aggregate
+from kubewright.api.values.go_format import quote
 from kubewright.api.values.times import format_time, now
 
 Definition = dict[str, Any]

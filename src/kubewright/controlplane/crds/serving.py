@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from kubewright.api.errors import forbidden
-from kubewright.api.field_errors import quote
+from kubewright.api.values.go_format import quote
 from kubewright.api.values.names import check_qualified_name
 from kubewright.apiserver.resources.conversion import VersionConverter
 from kubewright.apiserver.resources.objects import Object

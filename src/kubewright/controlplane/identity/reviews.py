@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kubewright.api.errors import BadRequest, Unauthorized
-from kubewright.api.field_errors import quote
+from kubewright.api.values.go_format import quote
 from kubewright.apiserver.authentication import TokenAuthenticator
 from kubewright.apiserver.authentication.serviceaccount import ServiceAccountAuthenticator, TokenInvalidated
 from kubewright.apiserver.authentication.tokens import StaticTokenAuthenticator

@@ -6,7 +6,8 @@ tables list these versions.
 
 from __future__ import annotations
 
-from kubewright.api.builtin.resources import definition_name, resource_of_kind
+from kubewright.api.builtin.resources import resource_of_kind
+from kubewright.api.builtin.schemas import definition_name
 from kubewright.api.errors import BadRequest
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.apiserver.encoding.request_body import version_mismatch

@@ -102,6 +102,3 @@ class LinkRewriter:
                 yield data
         if data := self.close():
             yield data
-
-
-__all__ = ["LinkRewriter"]

@@ -63,6 +63,3 @@ def create_local_node(
         directory=directory or node_directory(name),
         issue=lambda user, groups: plane.authority.issue(user, groups=groups),
     )
-
-
-__all__ = ["create_local_node", "default_node_name", "node_directory"]

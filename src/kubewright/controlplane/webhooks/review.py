@@ -15,8 +15,8 @@ from typing import Any, Final
 import msgspec
 
 from kubewright.api.errors import APIError
-from kubewright.api.field_errors import quote
 from kubewright.api.gvk import GroupVersionKind
+from kubewright.api.values.go_format import quote
 from kubewright.apiserver.admission import AdmissionAttributes
 from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.admission.policies.equivalents import Match

@@ -62,5 +62,3 @@ ERRORS: Final[Mapping[str, ErrorResponse]] = {
     "timeout": ErrorResponse(504, "Timeout", "Timeout: request did not complete within the allotted timeout"),
 }
 """Error responses by name."""
-
-__all__ = ["ERRORS", "ErrorResponse"]

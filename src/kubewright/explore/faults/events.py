@@ -68,14 +68,3 @@ def distinct_reads(trace: Trace, *kinds: str) -> Iterator[TraceEvent]:
             if key not in seen:
                 seen.add(key)
                 yield event
-
-
-__all__ = [
-    "MARGIN",
-    "crash_points",
-    "distinct_reads",
-    "is_external_read",
-    "stored_writes",
-    "subject",
-    "verb",
-]

@@ -155,6 +155,3 @@ def plan_of(faults: Iterable[Fault]) -> dict[str, Fault]:
 def parse_faults(text: str) -> tuple[Fault, ...]:
     """Return the faults of a text in which they are separated by commas."""
     return tuple(Fault.parse(each) for each in text.split(",") if each.strip())
-
-
-__all__ = ["Enumerate", "Fault", "FaultError", "Plan", "parse_faults", "plan_of"]

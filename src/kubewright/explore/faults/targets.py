@@ -125,6 +125,3 @@ class FaultTarget:
     async def defer(self) -> None:
         """Reconcile other requests first."""
         raise self._impossible()
-
-
-__all__ = ["REAL", "VIRTUAL", "FaultTarget", "Timing"]

@@ -83,6 +83,3 @@ def usage_of(pid: int) -> Usage:
                     is_runnable |= thread.joinpath("stat").read_text().rpartition(")")[2].split()[0] in "RD"
                     pending += map(int, thread.joinpath("children").read_text().split())
     return Usage(is_runnable, ticks / os.sysconf("SC_CLK_TCK"))
-
-
-__all__ = ["POLL_SECONDS", "Activity", "Usage", "usage_of"]

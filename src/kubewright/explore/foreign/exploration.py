@@ -314,6 +314,3 @@ def _raise_first(error: BaseException | None) -> None:
         error = error.exceptions[0]
     if error is not None:
         raise error
-
-
-__all__ = ["explore_command"]

@@ -455,6 +455,3 @@ async def _running(options: ForeignOptions, scenario: Scenario, **values: Any) -
                 yield _ForeignRun(plane, process, scenario, options, **values)
             finally:
                 await process.stop()
-
-
-__all__ = ["ForeignOptions", "ProgramRun", "run_command"]

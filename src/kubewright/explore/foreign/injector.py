@@ -486,6 +486,3 @@ def _error_response(error: ErrorResponse) -> HTTPResponse:
     if error.retry_after is not None:
         headers["Retry-After"] = str(error.retry_after)
     return HTTPResponse(error.status, msgspec.json.encode(error.body()), headers=headers)
-
-
-__all__ = ["FaultInjector", "accepts_stale"]

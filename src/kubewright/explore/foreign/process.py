@@ -130,6 +130,3 @@ class ForeignProcess:
 def _kill_group(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
-
-
-__all__ = ["CommandError", "ForeignProcess"]

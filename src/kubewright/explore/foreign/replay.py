@@ -41,6 +41,3 @@ def check_command(options: ForeignOptions, scenarios: Sequence[Scenario], token:
     run, _ = asyncio.run(replay_command(options, scenarios, RunToken.parse(token)))
     if not run.ok:
         raise AssertionError("; ".join(map(str, run.findings)))
-
-
-__all__ = ["check_command", "replay_command"]

@@ -150,6 +150,3 @@ class EventStream:
         close = getattr(self._watcher, "aclose", None)
         if close is not None:
             await close()
-
-
-__all__ = ["EventStream", "WatchedObject", "decode_event", "expired_event"]

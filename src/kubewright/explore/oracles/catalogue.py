@@ -91,6 +91,3 @@ def _has_children_elsewhere(state: ClusterState, obj: StateObject) -> bool:
     return bool(obj.namespace) and any(
         each.namespace != obj.namespace and not is_of_user(each) and belongs_to(each, obj) for each in state
     )
-
-
-__all__ = ["CLASSES", "parse_variation", "variations_of"]

@@ -49,6 +49,3 @@ def time_of_day_rules(session: Session, reference: Run) -> tuple[str, ...]:
         shifted = session.execute(reference=reference, variation=f"clock:{each}")
         found.update(dict.fromkeys(shifted.random))
     return tuple(found)
-
-
-__all__ = ["Clock", "time_of_day_rules"]

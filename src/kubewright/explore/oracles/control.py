@@ -74,6 +74,3 @@ def rules_of(found: list[Difference]) -> tuple[str, ...]:
         kind = each.object.partition(" ")[0]
         rules[f"{kind}:{each.path}" if each.path else kind] = None
     return tuple(rules)
-
-
-__all__ = ["Control", "rules_of"]

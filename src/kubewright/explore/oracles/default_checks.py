@@ -72,6 +72,3 @@ def custom_kinds(state: ClusterState) -> set[tuple[str, str]]:
         for each in objects.values()
         if each.key.kind == "CustomResourceDefinition"
     }
-
-
-__all__ = ["check_fault", "check_reference", "custom_kinds"]

@@ -88,6 +88,3 @@ def belongs_to(obj: StateObject, instance: StateObject) -> bool:
 def custom_uids(probe: Probe) -> list[str]:
     """Return the UIDs of the custom resources of the user."""
     return [each.uid for each in probe.custom_objects()]
-
-
-__all__ = ["Deletion", "belongs_to"]

@@ -80,6 +80,3 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from leaves(item, f"{path}[{index}]")
     else:
         yield path, value
-
-
-__all__ = ["Change", "RunHistory", "leaves"]

@@ -122,6 +122,3 @@ def _other(obj: StateObject, value: str) -> str:
     if obj.key.kind == "Secret":
         return base64.b64encode(base64.b64decode(value) + b"2").decode()
     return f"{value}2"
-
-
-__all__ = ["ChangedInput", "LateInput", "inputs"]

@@ -163,6 +163,3 @@ def _renamed(value: Any, names: set[str]) -> Any:
     if isinstance(value, list):
         return [_renamed(item, names) for item in value]
     return f"{value}-2" if isinstance(value, str) and value in names else value
-
-
-__all__ = ["Instances"]

@@ -43,6 +43,3 @@ def _name_of(key: str) -> str:
 def _is_generated(text: str, body: bytes) -> bool:
     """Whether a write creates an object with a generated name: a fixed name prevents the second one."""
     return text.startswith("create ") and b'"generateName"' in body
-
-
-__all__ = ["late_write_of"]

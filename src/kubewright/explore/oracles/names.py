@@ -31,5 +31,3 @@ DEFAULT_CHECKS: Final = (
 ORACLES: Final = (*VARIATIONS, *DEFAULT_CHECKS)
 LATE_WRITE: Final = "late-write"
 """Name of findings about writes of a leader that was paused; they are warnings."""
-
-__all__ = ["DEFAULT_CHECKS", "LATE_WRITE", "ORACLES", "VARIATIONS"]

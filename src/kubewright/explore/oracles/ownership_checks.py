@@ -129,12 +129,3 @@ def adopted_objects(history: RunHistory) -> Iterator[str]:
 
 def _content(obj: StateObject) -> dict[str, Any]:
     return {name: value for name, value in obj.data.items() if name not in ("metadata", "status")}
-
-
-__all__ = [
-    "adopted_objects",
-    "created_while_deleting",
-    "creates_in_terminating_namespaces",
-    "invalid_owners",
-    "remaining_finalizers",
-]

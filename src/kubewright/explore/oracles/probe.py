@@ -193,6 +193,3 @@ def desired_of(obj: StateObject) -> dict[str, Any]:
         if name in obj.metadata
     }
     return {**data, "metadata": kept}
-
-
-__all__ = ["Probe", "desired_of", "kind_of"]

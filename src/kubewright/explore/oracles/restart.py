@@ -96,6 +96,3 @@ async def check_restart(probe: Probe, when: str) -> bool:
             found,
         )
     return not found
-
-
-__all__ = ["Restart", "Settled", "check_restart"]

@@ -177,6 +177,3 @@ def _replacing(before: Any, value: Any) -> Any:
 def _shown(value: Any) -> str:
     text = "no value" if value is None or value is REMOVED else repr(value)
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."
-
-
-__all__ = ["CreateAgain", "RoundTrip", "round_trips"]

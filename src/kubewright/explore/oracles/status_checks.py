@@ -114,6 +114,3 @@ def _claims_generation(obj: StateObject, later: StateObject | None = None) -> bo
     observed = obj.get("status", "observedGeneration")
     generation = (later or obj).metadata.get("generation")
     return bool(ready_claim(obj)) and (observed is None or observed == generation)
-
-
-__all__ = ["early_claims", "ready_claim", "status_problems"]

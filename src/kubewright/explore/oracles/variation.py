@@ -130,6 +130,3 @@ def as_dict(obj: Any, namespace: str | None = None) -> dict[str, Any]:
     if namespace:
         metadata["namespace"] = namespace
     return {**data, "metadata": metadata}
-
-
-__all__ = ["Variation", "VariedSteps", "as_dict"]

@@ -142,12 +142,3 @@ def regenerated_values(history: RunHistory, random_values: Collection[str]) -> I
                     f"the value {name} of {obj} was generated again; what uses the old one fails, so keep it "
                     "if it exists"
                 )
-
-
-__all__ = [
-    "fields_with_two_writers",
-    "needless_writes",
-    "regenerated_values",
-    "regressions",
-    "unexpected_deletions",
-]

@@ -93,6 +93,3 @@ def _violation(violation: Violation, subject: Subject, scenario: Scenario) -> Vi
         ),
     )
     return replace(described, family=violation.family, key=violation.key[1])
-
-
-__all__ = ["report_of", "save_replays", "scenario_file"]

@@ -140,6 +140,3 @@ def _nodes(nodes: Sequence[OwnerNode]) -> str:
 def _list(texts: Iterable[str], css: str) -> str:
     items = "".join(f'<li class="{css}">{escape(each)}</li>' for each in texts)
     return f"<ul>{items}</ul>"
-
-
-__all__ = ["html_of"]

@@ -43,6 +43,3 @@ def junit_of(report: ExplorationReport) -> str:
 def _clean(text: str) -> str:
     """Return a text without control characters, which XML cannot contain."""
     return "".join(each if each >= " " or each in "\n\t" else "?" for each in text)
-
-
-__all__ = ["junit_of"]

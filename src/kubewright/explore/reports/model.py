@@ -130,14 +130,3 @@ class ExplorationReport:
     def to_json(self) -> str:
         """Return the report as JSON."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode() + "\n"
-
-
-__all__ = [
-    "Column",
-    "Emphasis",
-    "ExplorationReport",
-    "FamilyReport",
-    "OwnerNode",
-    "TimelineEntry",
-    "ViolationReport",
-]

@@ -74,6 +74,3 @@ def _condition_of(obj: StateObject, state: ClusterState) -> str:
         names = ", ".join(f"{each.get('kind')} {each.get('name')}" for each in obj.owner_references)
         return f"orphan: owner {names} does not exist"
     return ""
-
-
-__all__ = ["owner_graph"]

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kubewright.explore.runs.run import Finding, Run
+from kubewright.explore.runs.run_result import Finding, Run
 
 from .model import ViolationReport
 from .owner_graph import owner_graph
@@ -91,6 +91,3 @@ def relative_path(path: str) -> str:
         return path
     relative = os.path.relpath(path)
     return relative if not relative.startswith("..") else f"{Path(path).parent.name}/{Path(path).name}"
-
-
-__all__ = ["describe_run", "relative_path"]

@@ -51,6 +51,3 @@ def _result(violation: ViolationReport) -> dict[str, Any]:
         "locations": [{"physicalLocation": location}],
         "partialFingerprints": {"violation/v1": digest.hexdigest()},
     }
-
-
-__all__ = ["sarif_of"]

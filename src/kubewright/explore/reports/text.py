@@ -153,6 +153,3 @@ def _add_node(tree: Tree, node: OwnerNode) -> None:
     )
     for each in node.children:
         _add_node(branch, each)
-
-
-__all__ = ["print_report", "print_violation"]

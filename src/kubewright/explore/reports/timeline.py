@@ -258,6 +258,3 @@ def _fault_text(text: str, trace: Trace) -> str:
         return f"fault {text}: {Fault.parse(text).explain(trace)}"
     except FaultError:
         return f"fault {text}"
-
-
-__all__ = ["shorten", "timeline_of"]

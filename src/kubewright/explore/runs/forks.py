@@ -122,17 +122,3 @@ def fork_emitter(function: Callable[[Emit], None], *, new_group: bool = False) -
             emit("error", f"{type(error).__name__}: {error}")
 
     return fork(run, new_group=new_group)
-
-
-__all__ = [
-    "Emit",
-    "RunCrashed",
-    "exit_after",
-    "fork",
-    "fork_emitter",
-    "fork_here",
-    "load_value",
-    "receive",
-    "run_forked",
-    "send",
-]

@@ -104,6 +104,3 @@ def _ranges(lines: Iterable[int]) -> str:
         else:
             groups.append([line])
     return ", ".join(str(each[0]) if len(each) == 1 else f"{each[0]}-{each[-1]}" for each in groups)
-
-
-__all__ = ["FileCoverage", "LineTracer", "measure", "operator_files"]

@@ -69,6 +69,3 @@ def _steps_without_effect(trace: Trace) -> Iterator[str]:
 def unknown_checks(allowed: Sequence[str]) -> list[str]:
     """Return the names that are not checks."""
     return [each for each in allowed if each not in CHECKS]
-
-
-__all__ = ["CHECKS", "reference_problems", "unknown_checks"]

@@ -512,6 +512,3 @@ def _location(error: BaseException) -> str:
         step = step.tb_next
     name = step.tb_frame.f_code.co_filename.replace("\\", "/").rpartition("/")[2]
     return f" ({name}:{step.tb_lineno})"
-
-
-__all__ = ["EXTRA_WRITES", "Finding", "Run", "SimulatedRun", "run_once"]

@@ -109,6 +109,3 @@ class Run:
 def _transferable(state: ClusterState) -> ClusterState:
     """Return a state without references to other states, requests and rules."""
     return replace(state, previous=None, converged=None, declared=(), _requests=(), _request_count=0)
-
-
-__all__ = ["Finding", "Run"]

@@ -25,7 +25,8 @@ from typing import NamedTuple
 from kubewright.explore.faults import Fault, Plan, plan_of
 
 from .forks import RunCrashed, exit_after, fork_here, load_value, run_forked, send
-from .run import Run, SimulatedRun
+from .run import SimulatedRun
+from .run_result import Run
 from .trace import TraceEvent
 
 RUN_TIMEOUT = 120.0
@@ -200,6 +201,3 @@ class Session:
         )
         failed.add("process", f"the Python process of the run {reason}")
         return failed
-
-
-__all__ = ["Session", "available_cpus"]

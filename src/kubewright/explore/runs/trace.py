@@ -176,6 +176,3 @@ class Trace:
         if not switches:
             text = _SWITCHES.sub("", text)
         return hashlib.sha256(text.encode()).hexdigest()
-
-
-__all__ = ["POINT_KINDS", "Trace", "TraceEvent"]

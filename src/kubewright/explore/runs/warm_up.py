@@ -52,5 +52,3 @@ async def _apply(steps: Steps) -> None:
 
 
 _ONE_OBJECT = Scenario(name="warm-up", steps=_apply, quiet_seconds=1.0)
-
-__all__ = ["warm_up"]

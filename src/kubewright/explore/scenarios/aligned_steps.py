@@ -41,6 +41,3 @@ class AlignedSteps(ClientSteps):
         """Record that the last step has ended."""
         if self.count > len(self.ends):
             self.ends.append(asyncio.get_running_loop().time())
-
-
-__all__ = ["AlignedSteps"]

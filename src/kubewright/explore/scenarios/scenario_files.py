@@ -336,6 +336,3 @@ def _seconds(fields: Mapping[str, Any], name: str, where: str, default: float) -
         return seconds(value)
     except ValueError as error:
         raise ScenarioError(f"{where}: {name}: {error}") from None
-
-
-__all__ = ["ScenarioError", "load_scenarios", "parse_scenario"]

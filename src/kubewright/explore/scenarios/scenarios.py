@@ -132,6 +132,3 @@ def scenario(
         )
 
     return declare if function is None else declare(function)
-
-
-__all__ = ["QUIET_SECONDS", "TIMEOUT", "Scenario", "SetupObject", "StepFunction", "scenario"]

@@ -200,6 +200,3 @@ def _describe(obj: Any) -> str:
 
 def _kind_name(kind: StepKind) -> str:
     return kind if isinstance(kind, str) else kind.__name__
-
-
-__all__ = ["DEFAULT_TIMEOUT", "ClientSteps", "StepKind", "Steps", "seconds", "wait_predicate"]

@@ -40,7 +40,7 @@ from .determinism import Randomness
 from .external import ExternalSystems
 from .local_webhooks import URL, LocalWebhooks
 from .loop import VirtualLoop
-from .processes import LEASE_NAMESPACE, OperatorProcess
+from .processes import OperatorProcess
 from .transport import ScenarioTransport
 
 if TYPE_CHECKING:
@@ -426,6 +426,3 @@ def _declared_rules(operator: Operator | ExploredProgram) -> list[Rbac]:
     if not isinstance(operator, Operator):
         return []
     return [each for each in operator.declarations() if isinstance(each, Rbac)]
-
-
-__all__ = ["LEASE_NAMESPACE", "RunLimit", "SimulatedCluster"]

@@ -148,6 +148,3 @@ class _OperationServer(InProcessTransport, Generic[T]):
         metadata = written.get("metadata") if isinstance(written, dict) else None
         body = {"metadata": {"resourceVersion": (metadata or {}).get("resourceVersion", "")}}
         return APIResponse(200, CIMultiDict(), msgspec.json.encode(body))
-
-
-__all__ = ["DefinitionFinalizer"]

@@ -112,6 +112,3 @@ _replaced_randomness.replace(random.Random, "seed", _seed_generator)
 _replaced_randomness.replace(uuid, "uuid1", _new_uuid)
 _replaced_randomness.replace(uuid, "uuid4", _new_uuid)
 _replaced_randomness.replace(socket, "gethostname", lambda randomness: HOST_NAME)
-
-
-__all__ = ["HOST_NAME", "Randomness", "deterministic"]

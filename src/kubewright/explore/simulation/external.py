@@ -152,6 +152,3 @@ class _CallTarget(ProcessTarget):
         """Fail the call after a timeout."""
         await asyncio.sleep(CALL_TIMEOUT)
         raise self._system.error(f"{self._system.name}: timed out")
-
-
-__all__ = ["ExternalFake", "ExternalSystems", "deactivate"]

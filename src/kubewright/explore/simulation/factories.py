@@ -128,6 +128,3 @@ def _directory(module: ModuleType | None) -> Path | None:
     if not file or "site-packages" in file:
         return None
     return Path(file).resolve().parent
-
-
-__all__ = ["FactoryError", "ModuleFactory", "OperatorFactory", "OperatorPool"]

@@ -56,6 +56,3 @@ class LocalWebhooks(WebhookClient):
         except Exception as error:
             raise CallError(f"webhook failed: {type(error).__name__}: {error}") from error
         return msgspec.json.decode(response)
-
-
-__all__ = ["URL", "LocalWebhooks"]

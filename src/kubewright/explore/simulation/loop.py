@@ -420,14 +420,3 @@ class VirtualLoop(SimulatedClock, asyncio.base_events.BaseEventLoop):
                 target.append(handle)
             else:
                 ready.append(handle)
-
-
-__all__ = [
-    "EPOCH",
-    "PROCESS",
-    "ExternalConnectionBlocked",
-    "Livelock",
-    "NumberedTask",
-    "ProcessState",
-    "VirtualLoop",
-]

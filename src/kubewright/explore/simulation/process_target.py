@@ -72,6 +72,3 @@ class ProcessTarget(FaultTarget):
     async def set_priorities(self, seed: int) -> None:
         """Give the tasks of reconciles random priorities."""
         self.process.schedule.set_priorities(seed)
-
-
-__all__ = ["ProcessTarget", "complete", "never"]

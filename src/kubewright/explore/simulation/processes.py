@@ -118,6 +118,3 @@ class OperatorProcess(ProcessState):
         if not self.dead:
             error = None if task.cancelled() else task.exception()
             self.cluster.process_ended(self, error)
-
-
-__all__ = ["LEASE_DURATION", "LEASE_NAMESPACE", "EventStream", "OperatorProcess"]

@@ -110,6 +110,3 @@ def _check_names(names: tuple[str, ...], known: Any) -> None:
         raise ValueError(
             f"unknown controllers {', '.join(unknown)}; expected some of {', '.join(sorted(known))}"
         )
-
-
-__all__ = ["ControlPlaneControllers", "ExploredProgram", "WorkloadControllers"]

@@ -95,6 +95,3 @@ def control_order(process: OperatorProcess, manager: Manager) -> None:
         process.schedule.enable()
     for each in controllers:
         each.ownership = ReconcileOrder(process, each, controllers, order)
-
-
-__all__ = ["ReconcileOrder", "control_order"]

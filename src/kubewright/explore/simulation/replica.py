@@ -425,6 +425,3 @@ def _failure(error: ConnectionFailed) -> HTTPResponse:
             reason="Timeout",
         )
     return HTTPResponse(failure.status_code, msgspec.json.encode(failure.to_status()))
-
-
-__all__ = ["ReplicaDispatcher", "ReplicaServer", "ReplicaStorage", "ReplicaStore"]

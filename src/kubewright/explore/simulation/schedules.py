@@ -151,6 +151,3 @@ def _resume(handle: events.Handle) -> bool:
     process = task.process if isinstance(task, NumberedTask) else None
     schedule = getattr(process, "schedule", None)
     return schedule is None or schedule.resume(handle, task)
-
-
-__all__ = ["Schedule", "note_task"]

@@ -196,6 +196,3 @@ class _DeliveryTarget(ProcessTarget):
             return
         self.process.unwatchable[self._stream.path] = self.cluster.loop.now + seconds
         await self.break_watch()
-
-
-__all__ = ["WatchStream"]

@@ -103,6 +103,3 @@ class ThreadCall:
 def current_call() -> ThreadCall | None:
     """Return the call that the current thread executes."""
     return getattr(_current, "call", None)
-
-
-__all__ = ["ThreadCall", "current_call"]

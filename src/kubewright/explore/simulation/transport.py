@@ -418,6 +418,3 @@ def describe_request(info: RequestInfo, body: bytes) -> str:
             name = ""
     where = f"{info.namespace}/{name}" if info.namespace else name
     return f"{info.verb} {resource} {where}".rstrip()
-
-
-__all__ = ["OperatorTransport", "ScenarioTransport", "resource_of"]

@@ -85,6 +85,3 @@ def related_fields(
 def _overlaps(one: Sequence[str], other: Sequence[str]) -> bool:
     length = min(len(one), len(other))
     return tuple(one[:length]) == tuple(other[:length])
-
-
-__all__ = ["Dependency", "Rule", "related_fields", "rules_of"]

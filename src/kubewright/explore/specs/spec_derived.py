@@ -41,6 +41,3 @@ def _becomes(text: str, healthy: NormalisedState) -> Iterator[str]:
             is_of_spec = text in str(obj.get("spec", ""))
             if text in key.rpartition("/")[2] and not is_of_spec:
                 yield "name"
-
-
-__all__ = ["derived_values"]

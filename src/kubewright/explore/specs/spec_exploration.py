@@ -410,6 +410,3 @@ def _scenario_text(scenario: Scenario, specs: Sequence[Mapping[str, Any]]) -> st
     text = "# a scenario that repeats it\n"
     text += yaml.safe_dump({"name": f"{scenario.name}-specs", "steps": steps}, sort_keys=False)
     return text
-
-
-__all__ = ["SpecError", "SpecResult", "applied_objects", "explore_specs"]

@@ -215,6 +215,3 @@ def with_field(obj: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[
     else:
         parent[path[-1]] = copy.deepcopy(value)
     return result
-
-
-__all__ = ["REMOVED", "FieldSchema", "fields_of", "get_field", "values_for", "with_field"]

@@ -161,6 +161,3 @@ def _failure(state: ClusterState, applied: Mapping[str, Any]) -> str:
             if condition.get("type") in READY_CONDITIONS and condition.get("status") == "False":
                 return f"the condition {condition['type']} is False"
     return ""
-
-
-__all__ = ["Outcome", "Trial", "TrialSession"]

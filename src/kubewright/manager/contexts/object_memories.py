@@ -47,6 +47,3 @@ class ObjectMemories:
         if self._memories:
             with self._lock:
                 self._memories.pop((kind, request), None)
-
-
-__all__ = ["ObjectMemories"]

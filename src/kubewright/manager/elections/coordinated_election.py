@@ -173,6 +173,3 @@ def _is_pinged(candidate: LeaseCandidate) -> bool:
     if spec is None or spec.ping_time is None:
         return False
     return spec.renew_time is None or spec.ping_time > spec.renew_time
-
-
-__all__ = ["CoordinatedLeaderElector"]

@@ -170,6 +170,3 @@ def _state_of(result: GraphResult, home: str) -> SetState:
     reason = "ApplyFailed" if result.errors else "ObjectFailed" if failed else "ObjectsNotReady"
     message = "; ".join((*failed, *waiting))
     return SetState(reason, message, is_progressing=bool(waiting), is_degraded=bool(failed))
-
-
-__all__ = ["ComposedKind", "template_function"]

@@ -52,6 +52,3 @@ def find_difference(actual: Any, expected: Any, path: str = "") -> str | None:
                 return found
         return None
     return path if type(actual) is not type(expected) else None
-
-
-__all__ = ["find_difference", "has_syntax", "without_syntax"]

@@ -130,6 +130,3 @@ def _state_of(members: list[MemberReadiness]) -> SetState:
     message = "; ".join(f"{each.name}: {each.readiness.message}" for each in (*failed, *waiting))
     reason = "ObjectFailed" if failed else "ObjectsNotReady"
     return SetState(reason, message, is_progressing=bool(waiting), is_degraded=bool(failed))
-
-
-__all__ = ["RenderedKind", "rule_for_members"]

@@ -327,6 +327,3 @@ def _b64encode(text: str) -> str:
 
 def _b64decode(text: str) -> str:
     return base64.b64decode(text).decode()
-
-
-__all__ = ["RenderError", "TemplateFolder", "merge_values"]

@@ -358,13 +358,3 @@ def _without_other_secrets(raw: bytes, header: ObjectHeader) -> bytes:
     if not secret["metadata"]["name"].endswith(CAPI_SUFFIX):
         secret.pop("data", None)
     return encode(secret)
-
-
-__all__ = [
-    "ClusterAPI",
-    "ClusterMap",
-    "ClusterProvider",
-    "ClusterSet",
-    "KubeconfigFiles",
-    "KubeconfigSecrets",
-]

@@ -92,6 +92,3 @@ class Clusters:
     def leave(self, name: str) -> None:
         """Remove a cluster. Called by the fleet."""
         self._statuses.pop(name, None)
-
-
-__all__ = ["ClusterNotFound", "ClusterState", "ClusterStatus", "Clusters"]

@@ -72,6 +72,3 @@ class Fleet(ObjectFunctions):
         from kubewright.manifests.rbac import roles
 
         return roles(self.rules(), name or f"{self.name}-fleet-role")
-
-
-__all__ = ["Fleet"]

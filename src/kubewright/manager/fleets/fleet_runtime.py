@@ -368,6 +368,3 @@ async def _cancel_when(event: asyncio.Event, work: Coroutine[Any, Any, None]) ->
         for each in (task, waiting):
             each.cancel()
         await asyncio.gather(task, waiting, return_exceptions=True)
-
-
-__all__ = ["FleetRuntime", "add_fleets"]

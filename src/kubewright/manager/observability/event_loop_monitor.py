@@ -137,6 +137,3 @@ class _Collector:
         )
         family.add_metric([], *delays.collect())
         return (family,)
-
-
-__all__ = ["EventLoopMonitor"]

@@ -30,6 +30,3 @@ def log_to_stderr() -> None:
     root = logging.getLogger()
     if not root.handlers:
         root.addHandler(LazyLogHandler())
-
-
-__all__ = ["LazyLogHandler", "log_to_stderr"]

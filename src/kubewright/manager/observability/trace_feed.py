@@ -95,6 +95,3 @@ def _sample(controller: Controller[Any]) -> dict[str, Any]:
         "waitSeconds": waited.sum if waited is not None else 0.0,
         "started": waited.count if waited is not None else 0,
     }
-
-
-__all__ = ["TraceFeed", "TraceSource", "controllers_of", "sample_queues"]

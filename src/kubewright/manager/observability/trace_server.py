@@ -135,6 +135,3 @@ def _end(records: asyncio.Queue[bytes]) -> None:
 
 def _line(type_: str, data: dict[str, Any]) -> bytes:
     return encode({"type": type_, "data": data}) + b"\n"
-
-
-__all__ = ["TraceServer"]

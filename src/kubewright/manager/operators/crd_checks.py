@@ -88,6 +88,3 @@ def _removed_fields(stored: Manifest, wanted: Manifest, path: str) -> Iterator[s
             yield f"keys of {path}"
     if isinstance(stored.get("items"), Mapping) and isinstance(wanted.get("items"), Mapping):
         yield from _removed_fields(stored["items"], wanted["items"], f"{path}[*]")
-
-
-__all__ = ["OWNER_ANNOTATION", "installer_of", "is_installed_by", "removed_by"]

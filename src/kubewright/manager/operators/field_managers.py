@@ -47,6 +47,3 @@ def _suffix(handler: ObjectHandler) -> str:
 
 def _join(operator: str, suffix: str) -> str:
     return f"{operator}/{suffix}" if suffix else operator
-
-
-__all__ = ["field_manager"]

@@ -485,6 +485,3 @@ class ObjectFunctions:
             for watched in functions.watches_of(handler)
             if (watched.watched_in or functions) is self
         ]
-
-
-__all__ = ["ObjectFunctions"]

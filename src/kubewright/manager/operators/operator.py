@@ -329,6 +329,3 @@ class Operator(ObjectFunctions):
         finally:
             if own_client:
                 await client.aclose()
-
-
-__all__ = ["Operator"]

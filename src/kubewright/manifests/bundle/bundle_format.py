@@ -38,14 +38,3 @@ SUPPORTED_KINDS: Final = {
     "NetworkPolicy": True,
 }
 """Kinds that OLM installs from a bundle, and whether they are namespaced."""
-
-__all__ = [
-    "ANNOTATIONS_FILE",
-    "API_VERSION",
-    "BUNDLE",
-    "INSTALL_MODES",
-    "KIND",
-    "METRICS",
-    "SEMVER",
-    "SUPPORTED_KINDS",
-]

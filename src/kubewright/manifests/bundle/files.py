@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from kubewright.api.objects import copy_value
+from kubewright.api.presence import copy_value
 from kubewright.manifests.deployment import apiserver, network
 from kubewright.manifests.deployment.names import Manifest
 from kubewright.manifests.deployment.tree import DeploymentTree
@@ -227,16 +227,3 @@ def sort_objects(tree: DeploymentTree, warnings: list[str]) -> OperatorObjects:
         # OLM creates these objects in the namespace of the operator.
         each["metadata"].pop("namespace", None)
     return objects
-
-
-__all__ = [
-    "BASE",
-    "BASE_FILE",
-    "HEADER",
-    "Bundle",
-    "BundleError",
-    "BundleOptions",
-    "build_bundle",
-    "bundle_settings",
-    "sort_objects",
-]

@@ -90,6 +90,3 @@ def as_maps(value: Any) -> list[Mapping[str, Any]]:
 def as_strings(value: Any) -> list[str]:
     """Return the strings of a list."""
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
-
-
-__all__ = ["BundleContent", "BundleFinding", "BundleObject", "Reporter", "as_map", "as_maps", "as_strings"]

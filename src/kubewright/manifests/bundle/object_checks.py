@@ -114,14 +114,3 @@ def permissions_of(content: BundleContent) -> list[Any]:
 def install_spec(version: BundleObject) -> Any:
     """Return `spec.install.spec` of a ClusterServiceVersion."""
     return as_map(as_map(as_map(version.data.get("spec")).get("install")).get("spec"))
-
-
-__all__ = [
-    "check_definitions",
-    "check_objects",
-    "check_types",
-    "decode_map",
-    "deployments_of",
-    "install_spec",
-    "permissions_of",
-]

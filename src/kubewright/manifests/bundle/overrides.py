@@ -56,6 +56,3 @@ def _merge_items(generated: list[Any], given: list[Any], identity: tuple[str, ..
         if not found:
             merged.append(each)
     return merged
-
-
-__all__ = ["override"]

@@ -124,6 +124,3 @@ def _status_control(name: str, field: Manifest) -> list[str]:
     if name in ("phase", "state") and field.get("type") == "string":
         return [f"{_KUBERNETES}.phase"]
     return []
-
-
-__all__ = ["created_resources", "description", "display_name", "owned_kinds"]

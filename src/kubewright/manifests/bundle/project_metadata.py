@@ -76,6 +76,3 @@ def _icon(directory: Path) -> tuple[str, str] | None:
         if path.is_file():
             return media_type, base64.b64encode(path.read_bytes()).decode()
     return None
-
-
-__all__ = ["MEDIA_TYPES", "ProjectMetadata"]

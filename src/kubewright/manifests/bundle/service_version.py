@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import kubewright
-from kubewright.api.objects import copy_value
+from kubewright.api.presence import copy_value
 from kubewright.manifests.deployment.names import (
     WEBHOOK_CERTIFICATES,
     WEBHOOK_PORT,
@@ -263,12 +263,3 @@ def _is_own_selector(selector: Any) -> bool:
     """Return whether a selector was generated for a namespaced operator: OLM generates an equivalent one."""
     expressions = (selector.get("matchExpressions") or []) if isinstance(selector, dict) else []
     return bool(expressions) and all(each["key"] == "kubernetes.io/metadata.name" for each in expressions)
-
-
-__all__ = [
-    "BUILDER",
-    "LAYOUT",
-    "OperatorObjects",
-    "install_modes",
-    "service_version",
-]

@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from kubewright.api.apps.v1 import DeploymentSpec
-from kubewright.api.objects import copy_value
+from kubewright.api.presence import copy_value
 from kubewright.schema.version import SchemaVersion
 
 from .bundle_format import API_VERSION, INSTALL_MODES, SEMVER
@@ -403,6 +403,3 @@ def _check_icon(report: Reporter, spec: Mapping[str, Any]) -> None:
             data = b""
         if not data:
             report.error(f"spec.icon[{index}].base64data", "is not base64 data")
-
-
-__all__ = ["check_service_version"]

@@ -134,6 +134,3 @@ def _documents(path: Path, report: Reporter) -> Iterator[Any]:
         report.error("", f"cannot be read: {error}")
     except yaml.YAMLError as error:
         report.error("", f"is not YAML: {' '.join(str(error).split())}")
-
-
-__all__ = ["MAX_BUNDLE_BYTES", "validate_bundle"]

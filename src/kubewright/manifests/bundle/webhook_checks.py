@@ -114,6 +114,3 @@ def _check_conversion(
             "spec.installModes",
             "must support only AllNamespaces, because the operator has a conversion webhook",
         )
-
-
-__all__ = ["check_webhooks"]

@@ -322,6 +322,3 @@ def _certificates(names: APIServerNames, service: str, certificate: str) -> list
             },
         },
     ]
-
-
-__all__ = ["API_SERVICES", "ROLES", "SERVER", "APIServerNames", "add_api_server", "served_definitions"]

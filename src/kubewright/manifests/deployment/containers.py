@@ -32,6 +32,3 @@ def http_probe(path: str, port: str, *, delay: int, period: int, scheme: str = "
     """Return a probe of a path on a named port."""
     action = {"path": path, "port": port, **({"scheme": scheme} if scheme else {})}
     return {"httpGet": action, "initialDelaySeconds": delay, "periodSeconds": period}
-
-
-__all__ = ["container_limits", "http_probe", "pod_security_context"]

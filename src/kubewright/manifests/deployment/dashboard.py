@@ -92,6 +92,3 @@ def _panel(number: int, title: str, unit: str, query: str) -> dict[str, Any]:
         "fieldConfig": {"defaults": {"unit": unit, "min": 0}},
         "targets": [{"refId": "A", "expr": query}],
     }
-
-
-__all__ = ["dashboard"]

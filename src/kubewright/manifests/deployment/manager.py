@@ -139,6 +139,3 @@ def _container(settings: ProjectSettings, reference: OperatorReference, *, webho
         ],
     }
     return container
-
-
-__all__ = ["manager_arguments", "manager_deployment", "namespace"]

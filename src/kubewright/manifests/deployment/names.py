@@ -75,6 +75,3 @@ class DeploymentNames:
 def service_hosts(service: str, namespace: str) -> list[str]:
     """Return the host names of a Service, for certificates."""
     return [f"{service}.{namespace}.svc", f"{service}.{namespace}.svc.cluster.local"]
-
-
-__all__ = ["DeploymentNames", "Manifest", "service_hosts"]

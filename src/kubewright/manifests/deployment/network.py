@@ -78,13 +78,3 @@ def service_monitor(names: DeploymentNames, *, certificates: str, secure: bool =
         "metadata": names.metadata(f"{names.manager}-metrics-monitor"),
         "spec": {"endpoints": [endpoint], "selector": {"matchLabels": names.selector}},
     }
-
-
-__all__ = [
-    "metrics_policy",
-    "metrics_service",
-    "policy",
-    "service_monitor",
-    "webhook_policy",
-    "webhook_service",
-]

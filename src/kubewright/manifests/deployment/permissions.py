@@ -99,6 +99,3 @@ def bind(role: Manifest, names: DeploymentNames) -> Manifest:
         "roleRef": {"apiGroup": API_GROUP, "kind": kind, "name": metadata["name"]},
         "subjects": [{"kind": "ServiceAccount", "name": names.manager, "namespace": names.namespace}],
     }
-
-
-__all__ = ["bind", "helper_roles", "manager_roles", "metrics_roles", "service_account"]

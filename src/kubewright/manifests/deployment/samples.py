@@ -104,6 +104,3 @@ def _number(schema: Manifest) -> Any:
         least += 1
     step = schema.get("multipleOf")
     return least + (-least % step) if step else least
-
-
-__all__ = ["sample"]

@@ -247,6 +247,3 @@ def _webhooks(
                 rule.setdefault("scope", "*")
         objects += configurations
     return objects
-
-
-__all__ = ["MANAGED_FILES", "DeploymentTree", "build_tree", "is_generated", "operator_deployment"]

@@ -110,6 +110,3 @@ def certificates(settings: ProjectSettings, names: DeploymentNames, *, webhooks:
             }
         )
     return objects if wanted else []
-
-
-__all__ = ["certificates", "place_conversion", "placed_configurations", "placed_webhooks"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from kubewright.api.objects import copy_value
+from kubewright.api.presence import copy_value
 from kubewright.manifests.deployment import apiserver, network, webhooks
 from kubewright.manifests.deployment.names import Manifest
 from kubewright.manifests.deployment.tree import DeploymentTree
@@ -398,6 +398,3 @@ def _split_image(image: str) -> tuple[str, str]:
     """Return repository and tag of an image."""
     repository, separator, tag = image.rpartition(":")
     return (repository, tag) if separator and "/" not in tag else (image, "latest")
-
-
-__all__ = ["Chart", "build_chart"]

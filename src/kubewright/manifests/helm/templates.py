@@ -387,5 +387,3 @@ spec:
       {{- end }}
 {{- end }}
 """
-
-__all__ = ["CHART_FILE", "DEPLOYMENT", "HELMIGNORE", "HELPERS", "NOTES", "SERVICE_ACCOUNT", "VALUES"]

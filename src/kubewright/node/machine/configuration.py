@@ -168,16 +168,3 @@ def _toml_lines(table: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
         if isinstance(value, Mapping):
             lines += _toml_lines(value, (*path, key))
     return lines
-
-
-__all__ = [
-    "BRIDGE",
-    "CNI_DIRECTORIES",
-    "containerd_configuration",
-    "kube_proxy_configuration",
-    "kubelet_configuration",
-    "local_kubelet_settings",
-    "network_configuration",
-    "server_kubeconfig",
-    "to_toml",
-]

@@ -61,6 +61,3 @@ async def _ignore(call: Awaitable[str]) -> None:
         await call
     except ImageError:
         return
-
-
-__all__ = ["ImageError", "ctr", "image_names", "import_image", "remove_containers"]

@@ -303,6 +303,3 @@ async def _run_quietly(*command: str) -> None:
             await process.wait()
     except (OSError, TimeoutError):
         return
-
-
-__all__ = ["LocalNode", "NodeError", "NodeSettings", "last_error", "node_socket", "unmount_below"]

@@ -80,6 +80,3 @@ def _is_program(path: Path) -> bool:
 
 def _has_plugins(directory: Path) -> bool:
     return all(_is_program(directory / name) for name in PLUGINS)
-
-
-__all__ = ["MissingPrograms", "Programs", "find_program", "find_programs"]

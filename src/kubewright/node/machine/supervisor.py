@@ -96,6 +96,3 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() == 1:
         os._exit(1)
-
-
-__all__ = ["ChildProcess"]

@@ -103,6 +103,3 @@ def _with_own_webhook(crd: Mapping[str, Any]) -> dict[str, Any]:
         service = {"name": "webhook-service", "namespace": "system", "path": "/convert"}
         spec["conversion"] = {"strategy": "Webhook", "webhook": {"clientConfig": {"service": service}}}
     return {**crd, "spec": spec}
-
-
-__all__ = ["add_crd", "create_api_from_crd", "create_apis_from_crds", "resources_of"]

@@ -162,6 +162,3 @@ def _definition(inputs: ResourceInput, schema: Schema) -> dict[str, Any]:
             "versions": [version],
         },
     }
-
-
-__all__ = ["create_api_from_templates"]

@@ -291,6 +291,3 @@ def _report(source: Path, ported: Sequence[_PortedHandler], handlers: str) -> st
         "`@operator.reconcile(Kind)`, which is called with the current object after any change.",
     ]
     return "\n".join(lines) + "\n"
-
-
-__all__ = ["init_from_kopf"]

@@ -261,6 +261,3 @@ def _rbac(marker: str) -> str:
             quoted = ", ".join(f'"{item}"' for item in items)
             words.append(f"{name}=({quoted}{',' if len(items) == 1 else ''})")
     return f"Rbac({', '.join(words)})"
-
-
-__all__ = ["KubebuilderProject", "init_from_kubebuilder", "read_kubebuilder"]

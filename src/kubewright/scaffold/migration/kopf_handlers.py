@@ -260,6 +260,3 @@ def _spec_fields(tree: ast.Module) -> Iterator[tuple[str, Any]]:
 
 def _is_spec(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "spec"
-
-
-__all__ = ["KopfHandler", "KopfModule", "KopfResource", "read_kopf_module"]

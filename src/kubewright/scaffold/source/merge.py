@@ -113,6 +113,3 @@ def _without_common_ends(
 def _complete(lines: list[str]) -> list[str]:
     """Return lines of which the last one has an end, so that a marker can follow."""
     return [*lines[:-1], f"{lines[-1]}\n"] if lines and not lines[-1].endswith("\n") else lines
-
-
-__all__ = ["Merge", "has_conflicts", "merge", "split_lines"]

@@ -170,20 +170,3 @@ def docstring(text: str, indent: str = _INDENT) -> str:
 def _escape(char: str) -> str:
     """Return a character of a docstring; control characters are written as escapes."""
     return char if char in "\n\t'\"" or (char.isprintable() and char != "\\") else repr(char)[1:-1]
-
-
-__all__ = [
-    "WIDTH",
-    "Expression",
-    "Group",
-    "Text",
-    "call",
-    "docstring",
-    "flat",
-    "prefixed",
-    "quote",
-    "render",
-    "strings",
-    "suffixed",
-    "value",
-]

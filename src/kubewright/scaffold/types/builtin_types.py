@@ -68,6 +68,3 @@ def _location(definition: str) -> tuple[str, str] | None:
     if module == "kubewright.api.meta" and name in dir(importlib.import_module("kubewright.api")):
         module = "kubewright.api"
     return module, name
-
-
-__all__ = ["comparable", "find_builtin_type"]

@@ -430,6 +430,3 @@ def _one(item: Expression) -> Expression:
 
 def _import_order(name: str) -> tuple[bool, str]:
     return name[0].islower(), name.lower()
-
-
-__all__ = ["CRDError", "check_crd", "generate_types", "read_crds", "write_types"]

@@ -145,6 +145,3 @@ def normalized_schema(schema: Any) -> Any:
     if result.get("x-kubernetes-int-or-string") and result.get("anyOf") == INT_OR_STRING["anyOf"]:
         del result["anyOf"]
     return result
-
-
-__all__ = ["GeneratedCodeError", "check_types", "normalized_root", "normalized_schema"]

@@ -102,6 +102,3 @@ def _cel(rule: Mapping[str, Any], marker: MarkerSource) -> Expression:
         prefixed(value(rule[key]), f"{argument}=") for key, argument in _CEL_ARGUMENTS.items() if key in rule
     ]
     return marker("Cel", *items)
-
-
-__all__ = ["keyword_markers"]

@@ -71,6 +71,3 @@ def singular(word: str) -> str:
 def is_builtin(name: str) -> bool:
     """Return whether a name is defined in every module."""
     return hasattr(builtins, name) or keyword.iskeyword(name)
-
-
-__all__ = ["camel_case", "class_name", "field_names", "is_builtin", "singular", "snake_case"]

@@ -386,6 +386,3 @@ def _without_empty(schema: Mapping[str, Any]) -> Schema:
         and not (key in ("properties", "required", "x-kubernetes-validations") and not item)
         and not (key.startswith("x-kubernetes-") and item is False)
     }
-
-
-__all__ = ["Schema", "TypeBuilder", "TypeExpression"]

@@ -245,6 +245,3 @@ def _implied_type(schema: Mapping[str, Any], result: Schema) -> str:
         return "array"
     types = {_type_of(each).get("type", "") for each in result.get("enum", ()) if each is not None}
     return types.pop() if len(types) == 1 else ""
-
-
-__all__ = ["schema_of_values"]

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from kubewright.api.selectors.jsonpath import JSONPath, JSONPathError
+from kubewright.api.selectors.jsonpath import JSONPath
+from kubewright.api.selectors.jsonpath_steps import JSONPathError
 from kubewright.api.values.go_format import format_float
 from kubewright.api.values.times import now, parse_time
 

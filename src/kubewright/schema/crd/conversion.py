@@ -7,8 +7,9 @@ import binascii
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from kubewright.api.field_errors import FieldError, quote
+from kubewright.api.field_errors import FieldError
 from kubewright.api.values import names
+from kubewright.api.values.go_format import quote
 from kubewright.schema import field_errors as fe
 
 _REVIEW_VERSIONS: Final = ("v1", "v1beta1")

@@ -10,7 +10,7 @@ import contextlib
 from typing import Any, Final
 
 from kubewright.api.field_errors import FieldError, aggregate
-from kubewright.api.objects import copy_value
+from kubewright.api.presence import copy_value
 from kubewright.schema import field_errors as fe
 from kubewright.schema.pruning import prune
 from kubewright.schema.structural import NO_DEFAULT, Node, Schema

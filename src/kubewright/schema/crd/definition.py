@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from kubewright.api.field_errors import FieldError, quote
+from kubewright.api.field_errors import FieldError
 from kubewright.api.values import names
+from kubewright.api.values.go_format import quote
 from kubewright.schema import field_errors as fe
 from kubewright.schema.structural import Node, Schema
 from kubewright.schema.validation import formats

@@ -53,7 +53,8 @@ from kubewright.api.markers import (
     class_markers,
 )
 from kubewright.api.meta import MetaObject, ObjectMeta
-from kubewright.api.objects import Object, copy_value
+from kubewright.api.objects import Object
+from kubewright.api.presence import copy_value
 from kubewright.api.values.quantity import Quantity
 from kubewright.api.values.times import Duration
 from kubewright.schema.defaulting import apply_defaults

@@ -15,8 +15,8 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from kubewright.api.field_errors import FieldError, quote
-from kubewright.api.values.go_format import format_float, marshal_json
+from kubewright.api.field_errors import FieldError
+from kubewright.api.values.go_format import format_float, marshal_json, quote
 from kubewright.schema import field_errors as fe
 
 from .compiled import INVALID, Compiled

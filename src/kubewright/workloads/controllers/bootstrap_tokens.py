@@ -95,6 +95,3 @@ def add_token_cleaner_controller(manager: ComponentManager) -> None:
 def is_token(change: ObjectChange) -> bool:
     """Whether a changed Secret has the name of a bootstrap token."""
     return change.key.namespace == NAMESPACE and change.key.name.startswith(NAME_PREFIX)
-
-
-__all__ = ["add_bootstrap_signer_controller", "add_token_cleaner_controller"]

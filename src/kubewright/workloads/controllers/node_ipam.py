@@ -87,6 +87,3 @@ def _parse(text: str) -> Network | None:
         return ipaddress.ip_network(text, strict=False)
     except ValueError:
         return None
-
-
-__all__ = ["PodRange", "add_node_ipam_controller", "pod_cidrs"]

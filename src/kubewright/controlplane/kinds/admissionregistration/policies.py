@@ -225,7 +225,8 @@ VALIDATING_RULES = Rules(
 
 
 def _field_ref_errors(value: str, path: str) -> Errors:
-    from kubewright.api.selectors.jsonpath import JSONPath, JSONPathError
+    from kubewright.api.selectors.jsonpath import JSONPath
+    from kubewright.api.selectors.jsonpath_steps import JSONPathError
 
     reference = value.strip()
     if not reference:

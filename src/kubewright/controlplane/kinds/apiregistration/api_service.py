@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 
-from kubewright.api.field_errors import quote
+from kubewright.api.values.go_format import quote
 from kubewright.api.values.names import check_dns_1035_label, check_path_segment
 from kubewright.apiserver.resources.objects import Object, current_timestamp
 from kubewright.apiserver.resources.strategy import Operation

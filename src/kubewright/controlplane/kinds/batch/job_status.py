@@ -5,7 +5,8 @@ Most rules apply only to what an update changes, so that a job with an inconsist
 
 from __future__ import annotations
 
-from kubewright.api.field_errors import FieldError, quote
+from kubewright.api.field_errors import FieldError
+from kubewright.api.values.go_format import quote
 from kubewright.api.values.times import parse_time
 from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.printing import condition_is

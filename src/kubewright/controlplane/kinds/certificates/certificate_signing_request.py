@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from kubewright.api.field_errors import quote
+from kubewright.api.values.go_format import quote
 from kubewright.api.values.names import check_dns_label, check_dns_subdomain
 from kubewright.apiserver.resources.objects import Object, current_timestamp
 from kubewright.apiserver.resources.strategy import Operation

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Collection
 
-from kubewright.api.field_errors import quote
+from kubewright.api.values.go_format import quote
 from kubewright.schema import field_errors as fe
 
 from .formats import parse_ip

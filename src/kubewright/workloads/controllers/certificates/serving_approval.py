@@ -81,6 +81,3 @@ def node_names(node: Node) -> set[str]:
     """Return the names and addresses of a node."""
     addresses = (node.status.addresses if node.status is not None else None) or ()
     return {each.address for each in addresses if each.address}
-
-
-__all__ = ["add_kubelet_serving_approving_controller", "node_names", "requested_names"]

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from kubewright.api.batch.v1 import CronJob, CronJobStatus, Job
 from kubewright.api.conditions import get_condition, is_condition_true
 from kubewright.api.errors import AlreadyExists, APIError, NotFound
-from kubewright.api.field_errors import quote
 from kubewright.api.meta import ObjectMeta, ObjectReference
 from kubewright.api.owners import is_controlled_by, owner_reference
 from kubewright.api.values.cron_schedules import Schedule, ScheduleError, load_zone, parse_schedule
+from kubewright.api.values.go_format import quote
 from kubewright.client.patches import has_changes
 from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager

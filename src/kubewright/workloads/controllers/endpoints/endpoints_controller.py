@@ -21,7 +21,8 @@ from kubewright.api.core.v1 import (
 from kubewright.api.encoding.codec import decoder
 from kubewright.api.errors import APIError
 from kubewright.api.meta import ObjectMeta, ObjectReference
-from kubewright.api.objects import Struct, copy_value
+from kubewright.api.objects import Struct
+from kubewright.api.presence import copy_value
 from kubewright.cache.stores.store import ObjectChange
 from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager

@@ -9,10 +9,12 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 
+from msgspec import field
+
 from kubewright.api.conditions import is_condition_true
 from kubewright.api.core.v1 import Container, Pod, Service, ServicePort
 from kubewright.api.encoding.codec import decoder
-from kubewright.api.objects import Struct, field
+from kubewright.api.objects import Struct
 from kubewright.cache import CacheEntry, ObjectChange
 from kubewright.controller import Request
 

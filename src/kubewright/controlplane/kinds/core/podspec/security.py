@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kubewright.api.field_errors import quote
+from kubewright.api.values.go_format import quote
 from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.validation import ID, Check, Enum, Errors, Required, Rules
 from kubewright.controlplane.kinds.validation.formats import descending_path
