@@ -47,6 +47,13 @@ lint: $(VENV)/.dev-ready ## Format check, lint, types, layers, spelling and voca
 test: lint ## Lint, then every test
 	$(BIN)/pytest -n $(JOBS) $(PYTEST_ARGS)
 
+quick: $(VENV)/.dev-ready ## Lint, then the tests nearest to what you changed, in about a minute; BASE=main compares a branch
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	@tests=$$($(BIN)/python tools/affected_tests.py --base $(or $(BASE),HEAD)) || exit 1; \
+		if [ -n "$$tests" ]; then $(BIN)/pytest -q -n $(JOBS) $(PYTEST_ARGS) $$tests; fi
+
 attack: $(VENV)/.dev-ready ## Hostile clients, files, identities and processes, for longer than `make test`
 	KUBEWRIGHT_ATTACK=$(or $(EXAMPLES),2000) KUBEWRIGHT_FUZZ_SECONDS=$(or $(SECONDS),30) $(BIN)/pytest -n $(JOBS) \
 		tests/security tests/fuzz tests/apiserver/test_hostile_bodies.py tests/apiserver/test_hostile_connections.py \
@@ -81,4 +88,4 @@ format: $(VENV)/.dev-ready ## Format the code and apply automatic fixes
 clean: ## Remove build artifacts and the virtual environment
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .coverage build dist
 
-.PHONY: help lint test attack coverage demo bench scale dashboard screenshots docs format clean
+.PHONY: help lint test quick attack coverage demo bench scale dashboard screenshots docs format clean

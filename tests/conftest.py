@@ -31,6 +31,24 @@ settings.load_profile("any-speed")
 gc.set_threshold(50_000, 20, 50)
 
 
+_durations: dict[str, float] = {}
+"""Seconds of each test file in this run."""
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add up the time of each test file."""
+    path = report.location[0]
+    _durations[path] = _durations.get(path, 0.0) + report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Record how long test files take, for `make quick` (tools/affected_tests.py)."""
+    cache = session.config.cache
+    if cache is not None and not hasattr(session.config, "workerinput") and _durations:
+        rounded = {path: round(seconds, 2) for path, seconds in _durations.items()}
+        cache.set("kubewright/durations", cache.get("kubewright/durations", {}) | rounded)
+
+
 @pytest.fixture(autouse=True)
 def restored_process_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Undo what commands change in the process of the tests: loggers, garbage collection, signals, imports.
