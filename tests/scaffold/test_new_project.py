@@ -91,7 +91,8 @@ def test_edit_check_and_run(shell: Shell) -> None:
     outdated = shell.start("kubewright.cli", "manifests", "--check")
     assert "+              city:" in outdated.communicate()[0]
     assert outdated.returncode == 1
-    shell.kubewright("manifests")
+    assert "config/samples/store_v1_shop.yaml:5: spec.city: Required value" in shell.kubewright("manifests")
+    shell.kubewright("manifests", "--update-samples")
     shell.kubewright("manifests", "--check")
     process = shell.start("kubewright.cli", "run", "--log", "console")
     try:

@@ -15,6 +15,7 @@ The manifests are the same that controller-gen generates for equivalent Go types
 - `api_reference`: pages that describe the fields of kinds
 - `client_calls`: permissions that the code of a project uses, `find_client_calls()`
 - `path_checks`: checks of JSON paths against a schema
+- `sample_checks`: checks and updates of the sample objects of a project
 - `yaml_output`: YAML with sorted keys
 - `version_needs`: what kinds, fields, features and rules need of a cluster, compared with versions of
   Kubernetes

@@ -51,6 +51,10 @@ class Manifests:
     """Files that are written only if they do not exist: the user owns them."""
     tree: DeploymentTree | None = None
     """The deployment, if the settings of the project have one."""
+    definitions: list[dict[str, Any]] = field(default_factory=list)
+    """The CustomResourceDefinitions, as in the files."""
+    other_kinds: list[tuple[str, str]] = field(default_factory=list)
+    """Groups and kinds that API servers of the project serve, without a CRD."""
 
     @property
     def messages(self) -> list[str]:
@@ -100,6 +104,12 @@ def generate(
         _add_roles_and_webhooks(manifests, project, role_name, problems)
     if problems:
         raise DeclarationError(problems)
+    manifests.definitions = list(definitions.values())
+    manifests.other_kinds = [
+        (info.gvk.group, info.gvk.kind)
+        for each in project.api_servers
+        for info in map(resource_info, each.app.kinds)
+    ]
     if header:
         comment = "".join(f"# {line}".rstrip() + "\n" for line in header.splitlines())
         manifests.files = {
@@ -238,15 +248,20 @@ def write(manifests: Manifests, directory: Path) -> list[Path]:
         path = directory / name
         if path.is_file() and path.read_text(encoding="utf-8") == wanted:
             continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(wanted)
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        replace_file(path, wanted)
         changed.append(path)
     return changed
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a file atomically, with its directories."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from kubewright.manifests import DeclarationError, Options, Project, crd, find_client_calls, generate
+from kubewright.manifests.sample_checks import check_samples
 from kubewright.schema.generation.errors import Problem
 
 from .types.from_crd import CRDError, read_crds
@@ -44,9 +45,11 @@ class Finding:
         return f"{place}{subject}{self.message}"
 
 
-def check_project(project: Project, options: Options | None = None) -> list[Finding]:
-    """Return the problems of declarations and permissions, errors first."""
-    findings = [*_declaration_findings(project, options), *_permission_findings(project)]
+def check_project(
+    project: Project, options: Options | None = None, *, samples: Path | None = None
+) -> list[Finding]:
+    """Return the problems of declarations, permissions and the samples in a directory, errors first."""
+    findings = [*_declaration_findings(project, options, samples), *_permission_findings(project)]
     return sorted(dict.fromkeys(findings), key=lambda each: each.severity == "warning")
 
 
@@ -55,7 +58,9 @@ def definitions_of(project: Project, options: Options | None = None) -> list[Def
     return [crd(*versions, options=options) for _, versions in sorted(project.kinds.items())]
 
 
-def _declaration_findings(project: Project, options: Options | None) -> Iterator[Finding]:
+def _declaration_findings(
+    project: Project, options: Options | None, samples: Path | None
+) -> Iterator[Finding]:
     try:
         manifests = generate(project, options)
     except DeclarationError as error:
@@ -66,8 +71,11 @@ def _declaration_findings(project: Project, options: Options | None) -> Iterator
         yield Finding("warning", "", "", warning)
     for severity, problem in manifests.conversion_problems:
         yield _finding(severity, problem)
-    for definition in definitions_of(project, options):
+    for definition in manifests.definitions:
         yield from _condition_findings(definition)
+    if samples is not None:
+        for problem in check_samples(samples, manifests.definitions, other_kinds=manifests.other_kinds):
+            yield _finding("error", problem)
 
 
 def _condition_findings(definition: Definition) -> Iterator[Finding]:

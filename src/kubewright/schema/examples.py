@@ -75,6 +75,10 @@ class Examples:
         found = [self._document(self._full(self._node, "", number)) for number in range(FULL_EXAMPLES)]
         return [each for each in found if each is not None]
 
+    def minimal(self) -> Document | None:
+        """Return a valid object with required fields, fields with a default, and those that rules demand."""
+        return self._document(self._minimal_value(self._node, "", 0))
+
     def documents(self) -> Iterator[tuple[str, Document]]:
         """Return valid objects, and the path of the field that each is an example of."""
         for document in self.complete():

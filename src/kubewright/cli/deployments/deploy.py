@@ -39,16 +39,19 @@ def deploy_command(
     """Deploy the operator of the project: CRDs, permissions, manager and webhooks.
 
     The objects are generated from the types and from [tool.kubewright.deployment]; the files in config/ are
-    not read. Objects of the last deployment that are no longer generated are deleted, except CRDs of which
-    objects exist.
+    not read, but the objects in config/samples are validated. Objects of the last deployment that are no
+    longer generated are deleted, except CRDs of which objects exist.
 
     \b
     Example:
       kubewright deploy --image registry.example.com/shop:1.2.0
       kubewright deploy --dry-run
     """
+    from kubewright.cli.projects.manifests import warn_of_samples
+
     deployment = ProjectDeployment.load(image=image)
     objects = deployment.objects
+    warn_of_samples(deployment.manifests, deployment.settings.manifests.output)
     report = ChangeReport(deployment, output=output, dry_run=dry_run)
     waits = wait and not dry_run
 

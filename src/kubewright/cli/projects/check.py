@@ -71,7 +71,8 @@ def check_command(
 ) -> None:
     """Check declarations, permissions and CRD compatibility of a project.
 
-    Reports what `kubewright manifests` would reject and client calls that no RBAC rule allows. With
+    Reports what `kubewright manifests` would reject, client calls that no RBAC rule allows, and objects in
+    config/samples that the types reject. With
     --against, it compares the CRDs with released ones and classifies each change as breaking or compatible.
     With --kubernetes, it reports what versions of Kubernetes lack. The exit code is 0 without errors, 1 with
     errors or breaking changes, and 2 for wrong usage.
@@ -100,7 +101,7 @@ def check_command(
             current = directory_definitions(Path(crds)) if Path(crds).is_dir() else read_crds(crds)
         else:
             project, options = _project(modules, settings)
-            findings = check_project(project, options)
+            findings = check_project(project, options, samples=Path(settings.manifests.output) / "samples")
             if versions:
                 findings += check_versions(project, options, versions)
             try:

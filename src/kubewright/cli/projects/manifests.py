@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -33,6 +33,11 @@ from kubewright.manifests import (
     remove_leftovers,
     write,
 )
+from kubewright.schema.generation.errors import Problem
+
+UPDATE_ADVICE: Final = (
+    "samples do not match the types; edit them, or run kubewright manifests --update-samples"
+)
 
 
 @click.command("manifests")
@@ -40,6 +45,11 @@ from kubewright.manifests import (
 @click.option("--output", "-o", metavar="DIR", help="Output directory, or - for stdout.  [default: config]")
 @click.option(
     "--check", is_flag=True, help="Compare with existing files; print a diff and fail if they are outdated."
+)
+@click.option(
+    "--update-samples",
+    is_flag=True,
+    help="Change the objects in config/samples so that they are valid for the current types.",
 )
 @click.option(
     "--max-description",
@@ -57,18 +67,22 @@ from kubewright.manifests import (
 @click.option(
     "--header", metavar="FILE", help="Text file to prepend to every file as a comment, such as a license."
 )
-def manifests_command(modules: tuple[str, ...], check: bool, **options: Any) -> None:
+def manifests_command(modules: tuple[str, ...], check: bool, update_samples: bool, **options: Any) -> None:
     """Generate CRDs, RBAC roles and webhook configurations from the declarations in MODULES.
 
     MODULES are importable modules, or packages including their submodules. The default is `modules` of
     [tool.kubewright] in pyproject.toml. With [tool.kubewright.deployment], the directory contains everything
-    to run the operator in a cluster, as a kustomization.
+    to run the operator in a cluster, as a kustomization. The objects in config/samples are validated with the
+    types.
 
     \b
     Example:
-      kubewright manifests            write config/
-      kubewright manifests --check    fail if config/ is outdated
+      kubewright manifests                     write config/
+      kubewright manifests --check             fail if config/ is outdated
+      kubewright manifests --update-samples    also adapt config/samples
     """
+    if update_samples and check:
+        raise click.UsageError("--update-samples changes files and --check does not; use one of them")
     project = _read_settings()
     settings = replace(
         project.manifests, **{name: value for name, value in options.items() if value is not None}
@@ -89,7 +103,28 @@ def manifests_command(modules: tuple[str, ...], check: bool, **options: Any) -> 
     elif output == "-":
         click.echo(_stream(result), nl=False)
     else:
-        _write(result, Path(output))
+        _write(result, Path(output), update=update_samples)
+
+
+def sample_problems(manifests: Manifests, output: str) -> list[Problem]:
+    """Return the problems of the samples below the output directory."""
+    from kubewright.manifests.sample_checks import check_samples
+
+    try:
+        return check_samples(
+            Path(output) / "samples", manifests.definitions, other_kinds=manifests.other_kinds
+        )
+    except ProjectError as error:
+        raise click.ClickException(relative_paths(error)) from None
+
+
+def warn_of_samples(manifests: Manifests, output: str) -> None:
+    """Print a warning for each problem of a sample, and how to fix them."""
+    problems = sample_problems(manifests, output)
+    for problem in problems:
+        click.echo(f"Warning: {relative_paths(problem)}", err=True)
+    if problems:
+        click.echo(f"Warning: {UPDATE_ADVICE}", err=True)
 
 
 def write_project_manifests(root: Path) -> list[tuple[Path, str]]:
@@ -169,11 +204,16 @@ def _check(result: Manifests, output: str) -> None:
     differences = list(compare(result, Path(output)))
     for difference in differences:
         click.echo(difference, nl=False)
+    problems = sample_problems(result, output)
+    for problem in problems:
+        click.echo(relative_paths(problem))
     if differences:
         raise click.ClickException(
             f"{len(differences)} of {_files(len(result.files))} in {output} are outdated; "
             "run kubewright manifests"
         )
+    if problems:
+        raise click.ClickException(UPDATE_ADVICE)
     click.echo(f"{_files(len(result.files))} in {output} up to date", err=True)
 
 
@@ -181,9 +221,13 @@ def _files(count: int) -> str:
     return f"{count} file" if count == 1 else f"{count} files"
 
 
-def _write(result: Manifests, directory: Path) -> None:
+def _write(result: Manifests, directory: Path, *, update: bool) -> None:
+    from kubewright.manifests.sample_checks import update_samples
+
     try:
         changed = write(result, directory)
+        if update:
+            changed += update_samples(directory / "samples", result.definitions)
     except OSError as error:
         raise click.ClickException(f"cannot write to {directory}: {error.strerror or error}") from None
     for path in changed:
@@ -194,3 +238,4 @@ def _write(result: Manifests, directory: Path) -> None:
         click.echo(f"Warning: {path} is no longer generated; delete it", err=True)
     if not changed:
         click.echo(f"{_files(len(result.files))} in {directory} up to date", err=True)
+    warn_of_samples(result, str(directory))

@@ -113,9 +113,10 @@ class Operator(ObjectFunctions):
         """Provide an object of this class to functions that are declared later, by annotation.
 
         The factory (by default the class) is called once per process before the startup functions. It may be
-        plain or async, and return the object or a context manager of it; its parameters are filled by type,
-        also with services that were provided earlier. At shutdown, after the cleanup functions, context
-        managers are exited and other objects are closed (`aclose` or `close`), in reverse order.
+        plain or async, return the object or a context manager of it, or yield it once; its parameters are
+        filled by type, also with services that were provided earlier. At shutdown, after the cleanup
+        functions, context managers are exited and other objects are closed (`aclose` or `close`), in reverse
+        order.
         """
         self.services.declare(cls, factory if factory is not None else cls, self._known(PROCESS_VALUES))
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import typing
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from kubewright.callables import is_async
@@ -28,9 +28,12 @@ Factory = Callable[
     ServiceT
     | Awaitable[ServiceT]
     | contextlib.AbstractAsyncContextManager[ServiceT]
-    | contextlib.AbstractContextManager[ServiceT],
+    | contextlib.AbstractContextManager[ServiceT]
+    | AsyncIterator[ServiceT]
+    | Iterator[ServiceT],
 ]
-"""Creates a service: a function, plain or async, a class, or a function that returns a context manager."""
+"""Creates a service: a function, plain or async, a class, a generator function, plain or async, that
+yields it once, or a function that returns a context manager."""
 
 
 class Services:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any, Final
+
+from kubewright.schema.examples import Examples
+from kubewright.schema.version import SchemaVersion
 
 from .names import Manifest
 
@@ -32,7 +36,8 @@ def sample_file(definition: Mapping[str, Any], version: str, domain: str) -> str
 def sample(definition: Manifest, version: str) -> Manifest:
     """Return a sample object of a served version.
 
-    Rules that are not part of the structure, such as patterns and CEL expressions, are not considered.
+    If patterns or CEL rules reject the values that follow from the structure, other values are tried; a rule
+    that none of them meets is left to the user, and `kubewright manifests` reports the sample.
     """
     spec = definition["spec"]
     schema = next(each for each in spec["versions"] if each["name"] == version)["schema"]["openAPIV3Schema"]
@@ -47,7 +52,14 @@ def sample(definition: Manifest, version: str) -> Manifest:
             continue
         if name == "spec" or name in required:
             obj[name] = _value(field, _MAX_DEPTH)
+    if SchemaVersion(schema).process(copy.deepcopy(obj))[1].errors:
+        return Examples(schema, identity=_identity(obj)).minimal() or obj
     return obj
+
+
+def _identity(obj: Manifest) -> Manifest:
+    """Return the fields of an object that name it."""
+    return {key: obj[key] for key in ("apiVersion", "kind", "metadata")}
 
 
 def _value(schema: Manifest, depth: int) -> Any:
