@@ -274,6 +274,7 @@ class ControlPlane:
 
     def _admit(self) -> None:
         from .admission import create_plugins
+        from .admission.certificates import PodCertificateSigning
 
         not_ready, unreachable = self.options.default_toleration_seconds
         for plugin in create_plugins(
@@ -290,6 +291,7 @@ class ControlPlane:
         if self.authorization.rules is not None:
             self.server.admission.add(EscalationCheck(self.authorization.rules, self.server.authorizer))
         self.server.admission.add(ClaimStatusCheck(self.server.authorizer))
+        self.server.admission.add(PodCertificateSigning(self.server))
 
     async def _define(self) -> None:
         """Serve custom resources."""

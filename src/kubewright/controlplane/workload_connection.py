@@ -72,6 +72,10 @@ class EmbeddedConnection:
         pair = self._plane.authority.pair
         return pair.certificate, pair.key
 
+    def serving_authority(self) -> bytes | None:
+        """Return the certificate (PEM) with which clients verify the control plane."""
+        return self._plane.ca
+
     def close(self) -> None:
         """Drop the callbacks."""
         for handler in list(self._handlers):

@@ -32,6 +32,9 @@ class ClusterConnection(Protocol):
     def signing_key_pair(self) -> tuple[bytes, bytes] | None:
         """Return certificate and key (PEM) of the authority that signs certificate requests, if available."""
 
+    def serving_authority(self) -> bytes | None:
+        """Return the certificate (PEM) of the authority of the API server's certificate, if known."""
+
     def close(self) -> None:
         """Drop the callbacks."""
 
@@ -52,6 +55,10 @@ class ClientConnection:
 
     def signing_key_pair(self) -> tuple[bytes, bytes] | None:
         """Return `None`: clients do not have the key of the authority."""
+        return None
+
+    def serving_authority(self) -> bytes | None:
+        """Return `None`: a client can verify the server with other authorities."""
         return None
 
     def close(self) -> None:

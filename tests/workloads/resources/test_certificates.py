@@ -1,4 +1,4 @@
-"""Approval, signing and cleanup of CertificateSigningRequests."""
+"""Approval, signing and cleanup of requests for certificates, and the trust bundle of the API server."""
 
 from __future__ import annotations
 
@@ -11,11 +11,20 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from kubewright.api.certificates.v1 import CertificateSigningRequest
+from kubewright.api.certificates.v1 import (
+    CertificateSigningRequest,
+    ClusterTrustBundle,
+    ClusterTrustBundleSpec,
+    PodCertificateRequest,
+)
 from kubewright.api.conditions import get_condition
+from kubewright.api.meta import ObjectMeta
 
 APPROVING = "certificatesigningrequest-approving-controller"
 SIGNING = "certificatesigningrequest-signing-controller"
+POD_CLEANER = "podcertificaterequest-cleaner-controller"
+PUBLISHER = "kube-apiserver-serving-clustertrustbundle-publisher-controller"
+API_SERVER = "kubernetes.io/kube-apiserver-serving"
 CLEANER = "certificatesigningrequest-cleaner-controller"
 
 
@@ -116,3 +125,56 @@ async def test_kubelet_client_certificate_is_approved(run: Any) -> None:
         assert condition is not None
         assert condition.reason == "AutoApproved"
         assert condition.message == "Auto approving kubelet client certificate after SubjectAccessReview."
+
+
+async def test_requests_for_certificates_of_pods_are_deleted_after_a_while(run: Any) -> None:
+    async with run(POD_CLEANER) as cluster:
+        key = ec.generate_private_key(ec.SECP256R1())
+        stub = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
+        names = dict.fromkeys(("podName", "nodeName", "serviceAccountName"), "p")
+        uids = dict.fromkeys(("podUID", "nodeUID", "serviceAccountUID"), "u")
+        data = base64.b64encode(stub.public_bytes(serialization.Encoding.DER)).decode()
+        await cluster.client.create(
+            {
+                "apiVersion": "certificates.k8s.io/v1",
+                "kind": "PodCertificateRequest",
+                "metadata": {"name": "p", "namespace": "default"},
+                "spec": {"signerName": "example.com/a", "stubPKCS10Request": data, **names, **uids},
+            }
+        )
+        await asyncio.sleep(14 * 60)
+        assert await cluster.client.list(PodCertificateRequest)
+        await asyncio.sleep(2 * 60)
+        assert not await cluster.client.list(PodCertificateRequest)
+
+
+async def test_the_authority_of_the_api_server_is_published(run: Any, pod: Any) -> None:
+    def bundle(name: str, signer: str) -> ClusterTrustBundle:
+        spec = ClusterTrustBundleSpec(signer_name=signer, trust_bundle=cluster.plane.ca.decode())
+        return ClusterTrustBundle(metadata=ObjectMeta(name=name), spec=spec)
+
+    async with run(PUBLISHER) as cluster:
+        await cluster.client.create(bundle("kubernetes.io:kube-apiserver-serving:former", API_SERVER))
+        await cluster.client.create(bundle("example.com:a:b", "example.com/a"))
+
+        async def published() -> list[ClusterTrustBundle] | None:
+            found: list[ClusterTrustBundle] = list(await cluster.client.list(ClusterTrustBundle))
+            own = [each for each in found if each.spec is not None and each.spec.signer_name == API_SERVER]
+            return own if len(found) == 2 and len(own) == 1 and not own[0].name.endswith("former") else None
+
+        (own,) = await cluster.eventually(published)
+        assert own.spec.trust_bundle == cluster.plane.ca.decode()
+        await cluster.client.delete(own)
+        assert (await cluster.eventually(published))[0].name == own.name
+
+
+async def test_a_pod_that_mounts_a_trust_bundle_starts_the_publisher(run: Any, pod: Any) -> None:
+    async with run(PUBLISHER) as cluster:
+        await cluster.client.create(pod("a"))
+        source = {"clusterTrustBundle": {"signerName": API_SERVER, "path": "ca.pem"}}
+        await cluster.client.create(pod("b", volumes=[{"name": "v", "projected": {"sources": [source]}}]))
+
+        async def published() -> Any:
+            return await cluster.client.list(ClusterTrustBundle)
+
+        assert len(await cluster.eventually(published)) == 1

@@ -146,13 +146,12 @@ class NodeAuthorizer:
         return _no(f"only the following verbs are allowed for a ResourceSlice: {verbs}")
 
     async def _pod_certificate(self, node: str, attributes: AuthorizationAttributes) -> AuthorizationResult:
-        """Authorize requests for the certificates of pods.
-
-        None can be created: NodeRestriction does not compare them with the pods of the node.
-        """
+        """Authorize requests for certificates of pods; NodeRestriction compares new ones with the pods."""
         verb = attributes.verb
         if attributes.subresource:
             return _no("nodes may not access the status subresource of PodCertificateRequests")
+        if verb == "create":
+            return ALLOWED
         if verb == "get":
             return await self._decide(node, attributes)
         if verb in ("list", "watch"):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from kubewright.api.errors import invalid
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
 from kubewright.apiserver.resources.objects import Object
+from kubewright.schema import field_errors as fe
 
 from .rejection import reject
 
@@ -63,6 +65,26 @@ class CertificateSigning(_Certificates):
         signer = (old.get("spec") or {}).get("signerName") or ""
         if not await _may(self._server, request, "sign", signer):
             raise reject(request, f'user not permitted to sign requests with signerName "{signer}"')
+
+
+class PodCertificateSigning(_Certificates):
+    """Deciding on the request for the certificate of a pod requires the verb `sign` on its signer.
+
+    Part of the API server, which reports an invalid object; cannot be disabled.
+    """
+
+    name = "PodCertificateSigning"
+    rules = (AdmissionRule(("UPDATE",), GROUP, ("podcertificaterequests/status",)),)
+
+    async def validate(self, request: AdmissionAttributes) -> None:
+        """Authorize the user if the status changes."""
+        old: Object = request.old_object or {}
+        if (old.get("status") or {}) == ((request.object or {}).get("status") or {}):
+            return
+        signer = (old.get("spec") or {}).get("signerName") or ""
+        if not await _may(self._server, request, "sign", signer):
+            text = f'User "{request.user.name}" is not permitted to "sign" for signer "{signer}"'
+            raise invalid(request.kind.group_kind, request.name, [fe.forbidden("spec.signerName", text)])
 
 
 class CertificateSubjectRestriction(_Certificates):

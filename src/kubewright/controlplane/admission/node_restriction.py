@@ -1,7 +1,7 @@
 """NodeRestriction: limits what kubelets can write.
 
 A user `system:node:NAME` of the group `system:nodes` writes its own Node, lease and CSINode, pods that are
-bound to it, and tokens of service accounts that these pods use. Other users are not restricted.
+bound to it, and tokens and certificates of the service accounts of these pods. Others are not restricted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import base64
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
-from kubewright.api.errors import not_found
+from kubewright.api.errors import internal_error, not_found
 from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin, AdmissionRule
 from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
@@ -92,6 +92,7 @@ class NodeRestriction(AdmissionPlugin):
             ("storage.k8s.io", "csinodes"): self._csi_node,
             ("resource.k8s.io", "resourceslices"): self._resource_slice,
             ("certificates.k8s.io", "certificatesigningrequests"): self._signing_request,
+            ("certificates.k8s.io", "podcertificaterequests"): self._pod_certificate,
         }
 
     def handles(self, request: AdmissionAttributes) -> bool:
@@ -309,6 +310,72 @@ class NodeRestriction(AdmissionPlugin):
         names = [each.value for each in parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
         if names != [f"{NODE_PREFIX}{node}"]:
             raise reject(request, f"can only create a node CSR with CN={NODE_PREFIX}{node}")
+
+    async def _pod_certificate(self, request: AdmissionAttributes, node: str) -> None:
+        """Accept requests for a pod of the node, its service account, and a signer that the pod uses.
+
+        What a stale cache can explain is an internal error, so that kubelets try again.
+        """
+        if request.operation != "CREATE":
+            raise reject(request, f"unexpected operation {request.operation}")
+        if request.subresource:
+            raise reject(request, f"unexpected subresource {request.subresource}")
+        kind = "PodCertificateRequest"
+        spec = (request.object or {}).get("spec") or {}
+        names = {name: spec.get(name) or "" for name in ("nodeName", "podName", "serviceAccountName")}
+        pod_name = f"{request.namespace}/{names['podName']}"
+        if names["nodeName"] != node:
+            named = f'{kind}.Spec.NodeName="{names["nodeName"]}"'
+            raise reject(request, f'{named}, which is not the requesting node "{node}"')
+        await self._check_uid(spec.get("nodeUID"), "nodes", node, "", f'{kind} for pod "{pod_name}"')
+        pod = await self._check_uid(
+            spec.get("podUID"), "pods", names["podName"], request.namespace, f'{kind} for pod "{pod_name}"'
+        )
+        if _node_name(pod) != node:
+            why = f'pod "{pod_name}" is not running on node "{node}" named in the {kind}'
+            raise reject(request, why)
+        if MIRROR in (_metadata(pod).get("annotations") or {}):
+            raise reject(request, f'pod "{pod_name}" is a mirror pod')
+        account, used = names["serviceAccountName"], pod["spec"].get("serviceAccountName") or ""
+        if account != used:
+            why = f'contains serviceAccountName ("{account}") that differs from running pod ("{used}")'
+            raise reject(request, f'{kind} for pod "{pod_name}" {why}')
+        uid = spec.get("serviceAccountUID")
+        await self._check_uid(
+            uid, "serviceaccounts", account, request.namespace, f'{kind} for pod "{pod_name}"'
+        )
+        await self._check_signer(request, pod, spec.get("signerName") or "", account)
+
+    async def _check_uid(
+        self, uid: str | None, resource: str, name: str, namespace: str, subject: str
+    ) -> Object:
+        """Return the object with a name; its UID has to be the one of a request."""
+        found = await self._informers.read("", resource, name, namespace=namespace)
+        if found is None:
+            raise internal_error(f'{subject}: {resource} "{name}" not found')
+        if uid != (current := found["metadata"]["uid"]):
+            why = f'contains a UID ("{uid or ""}") of {resource} "{name}" which differs from "{current}"'
+            raise internal_error(f"{subject} {why}")
+        return found
+
+    async def _check_signer(
+        self, request: AdmissionAttributes, pod: Object, signer: str, account: str
+    ) -> None:
+        """Accept a signer that a volume of the pod uses, or that the node is authorized for."""
+        for volume in (pod.get("spec") or {}).get("volumes") or ():
+            for source in (volume.get("projected") or {}).get("sources") or ():
+                if (source.get("podCertificate") or {}).get("signerName") == signer:
+                    return
+        verb, resource = "request-serviceaccounts-podcertificate-signer", signer.replace("/", ":")
+        group, version = request.resource.group, request.resource.version
+        attributes = AuthorizationAttributes(
+            request.user, verb, group, version, resource, "", request.namespace, account, ""
+        )
+        decision, _ = await self._server.authorizer.authorize(attributes)
+        if decision is not Decision.ALLOW:
+            name = f"{request.namespace}/{pod['metadata']['name']}"
+            why = f'pod "{name}" does not mount a podCertificate projected volume for signer "{signer}"'
+            raise reject(request, why)
 
 
 def _metadata(obj: Object | None) -> Object:

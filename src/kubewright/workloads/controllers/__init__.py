@@ -6,7 +6,7 @@ A component is a controller of kube-controller-manager, the scheduler, or anothe
 with a function `add_<name>_controller(manager)` and a line in `COMPONENTS`.
 
 - `attach_detach`: attaching of CSI volumes to nodes (`persistentvolume-attach-detach-controller`)
-- `certificates`: controllers of CertificateSigningRequests
+- `certificates`: controllers of the requests for certificates, and of trust bundles
 - `cron_job`: controller of CronJobs (`cronjob-controller`)
 - `daemon_set`: DaemonSets: one pod on each node that matches
 - `deployment`: roll pod templates out through ReplicaSets
@@ -65,6 +65,9 @@ _UNINITIALIZED = '"node.cloudprovider.kubernetes.io/uninitialized"'
 
 _BOOTSTRAP_TOKEN = '"bootstrap.kubernetes.io/token"'  # noqa: S105 - a type
 """Type of the Secrets of bootstrap tokens."""
+
+_TRUST_BUNDLE = '"clusterTrustBundle"'
+"""Volume source of pods that mount trust bundles."""
 
 _NOT_READY = '"node.kubernetes.io/not-ready"'
 """Taint of nodes that have registered, until they are ready."""
@@ -251,6 +254,21 @@ COMPONENTS: tuple[Component, ...] = (
         "add_certificate_cleaner_controller",
         ("certificatesigningrequests.certificates.k8s.io",),
         "certificate-controller",
+    ),
+    Component(
+        "podcertificaterequest-cleaner-controller",
+        "kubewright.workloads.controllers.certificates",
+        "add_pod_certificate_cleaner_controller",
+        ("podcertificaterequests.certificates.k8s.io",),
+        "podcertificaterequestcleaner",
+    ),
+    Component(
+        "kube-apiserver-serving-clustertrustbundle-publisher-controller",
+        "kubewright.workloads.controllers.certificates",
+        "add_trust_bundle_publisher",
+        ("clustertrustbundles.certificates.k8s.io",),
+        "kube-apiserver-serving-clustertrustbundle-publisher",
+        text_triggers=(("pods", _TRUST_BUNDLE),),
     ),
     Component(
         "kubelet-serving-approving-controller",

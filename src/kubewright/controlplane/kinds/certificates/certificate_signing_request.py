@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from kubewright.api.values.go_format import quote
-from kubewright.api.values.names import check_dns_label, check_dns_subdomain
 from kubewright.apiserver.resources.objects import Object, current_timestamp
 from kubewright.apiserver.resources.strategy import Operation
 from kubewright.apiserver.resources.subresource import Subresource
@@ -24,6 +23,8 @@ from kubewright.controlplane.kinds.validation import Check, Enum, Errors, Minimu
 from kubewright.controlplane.kinds.validation.formats import STATUSES, choice
 from kubewright.schema import field_errors as fe
 from kubewright.schema.crd.columns import human_duration
+
+from .signers import signer_name_errors
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -38,33 +39,6 @@ _DECISIONS = ("Approved", "Denied", "Failed")
 _LEGACY_SIGNER = "kubernetes.io/legacy-unknown"
 _OPPOSITES = {"Approved": "Denied", "Denied": "Approved"}
 _CONDITIONS = "status.conditions"
-
-
-def signer_name_errors(name: str, path: str) -> Errors:
-    """Validate a signer name: a domain, a slash, a path."""
-    segments = name.split("/")
-    if len(segments) != 2:
-        text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-        return [fe.invalid(path, name, text)]
-    domain, rest = segments
-    errors: Errors = [fe.too_long(path, 253)] if len(domain) > 253 else []
-    labels = domain.split(".")
-    errors += _label_errors(labels, check_dns_label, domain, path)
-    if len(labels) < 2:
-        text = "should be a domain with at least two segments separated by dots"
-        errors.append(fe.invalid(path, domain, text))
-    errors += _label_errors(rest.split("."), check_dns_subdomain, rest, path)
-    if len(name) > 571:
-        errors.append(fe.too_long(path, 571))
-    return errors
-
-
-def _label_errors(labels: Iterable[str], check: Callable[[str], list[str]], value: str, path: str) -> Errors:
-    for label in labels:
-        messages = check(label)
-        if messages:
-            return [fe.invalid(path, value, f"validating label {quote(label)}: {text}") for text in messages]
-    return []
 
 
 def _request_errors(spec: Object, path: str) -> Errors:

@@ -6,11 +6,6 @@ A bundle of a signer has a name that begins with that of the signer (`example.co
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from typing import NamedTuple
-
-from kubewright.api.values.names import check_dns_subdomain
 from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import NONE, column, shown
@@ -18,36 +13,18 @@ from kubewright.controlplane.kinds.validation import Errors
 from kubewright.controlplane.kinds.validation.formats import immutable
 from kubewright.schema import field_errors as fe
 
-from .certificate_signing_request import signer_name_errors
+from .pem import PEMBlock, pem_blocks
+from .signers import bundle_name_errors, signer_name_errors
 
 MAX_BUNDLE_SIZE = 1024 * 1024
 _BUNDLE = "spec.trustBundle"
 _OMITTED = "<value omitted>"
-_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]*)-----[ \t\r]*\n(.*?)-----END \1-----", re.DOTALL)
-
-
-class _Block(NamedTuple):
-    type: str
-    text: str
-    has_headers: bool
-
-
-def name_errors(name: str, signer: str) -> list[str]:
-    """Check the name of the bundle of a signer, or of no signer."""
-    if not signer:
-        if ":" in name:
-            return ['ClusterTrustBundle without signer name must not have ":" in its name']
-        return check_dns_subdomain(name)
-    prefix = signer.replace("/", ":") + ":"
-    if not name.startswith(prefix):
-        return [f"ClusterTrustBundle for signerName {signer} must be named with prefix {prefix}"]
-    return check_dns_subdomain(name.removeprefix(prefix))
 
 
 def _errors(obj: Object, *, parses_bundle: bool = True) -> Errors:
     spec, name = obj.get("spec") or {}, obj["metadata"].get("name") or ""
     signer = spec.get("signerName") or ""
-    errors: Errors = [fe.invalid("metadata.name", name, text) for text in name_errors(name, signer)]
+    errors: Errors = [fe.invalid("metadata.name", name, text) for text in bundle_name_errors(name, signer)]
     if signer:
         errors += signer_name_errors(signer, "spec.signerName")
     if parses_bundle:
@@ -67,7 +44,7 @@ def _bundle_errors(bundle: str) -> Errors:
         return [fe.too_long(_BUNDLE, MAX_BUNDLE_SIZE)]
     errors: Errors = []
     positions: dict[bytes, list[int]] = {}
-    for position, block in enumerate(_blocks(bundle)):
+    for position, block in enumerate(pem_blocks(bundle)):
         data = b""
         if block.type != "CERTIFICATE":
             problem = f"has bad block type: {block.type}"
@@ -91,13 +68,7 @@ def _bundle_errors(bundle: str) -> Errors:
     return errors
 
 
-def _blocks(bundle: str) -> Iterator[_Block]:
-    for found in _BLOCK.finditer(bundle):
-        first = found[2].partition("\n")[0]
-        yield _Block(found[1], found[0], ":" in first)
-
-
-def _authority(block: _Block) -> tuple[bytes, str]:
+def _authority(block: PEMBlock) -> tuple[bytes, str]:
     """Return the certificate (DER) of a block, and why it is not one of an authority."""
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding

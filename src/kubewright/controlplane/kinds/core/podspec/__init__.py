@@ -6,13 +6,13 @@
 - `disks`: volume sources that pods and persistent volumes share: disks, file servers, storage drivers
 - `mounts`: volume mounts and devices of containers
 - `operating_system`: fields of pods that depend on the operating system
+- `projections`: projected volumes: files of several sources in one folder, with paths that do not overlap
 - `references`: references from environment variables and files to fields of the pod, resources and keys
 - `resources`: resource names, quantities, requests and limits, and the QoS class
 - `scheduling`: scheduling of pods: selectors, tolerations, affinity, topology spread
 - `security`: security contexts of pods and of containers
 - `template`: validation of pod templates
 - `validation`: validation of pod specs, of pods and of pod templates
-- `volumes`: volumes of pods: one source each, unique names, and paths that do not overlap in projected
-  volumes
+- `volumes`: volumes of pods: one source each, and unique names
 - `warnings`: warnings about pods and pod templates, with the texts of kube-apiserver
 """

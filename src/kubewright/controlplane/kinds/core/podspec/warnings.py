@@ -268,6 +268,13 @@ class _File(NamedTuple):
         return f'"{self.path}" ({self.origin})' if self.origin else f'"{self.path}"'
 
 
+_CERTIFICATE_FILES = {
+    "certificateChainPath": "chain",
+    "keyPath": "key",
+    "credentialBundlePath": "credential bundle",
+}
+
+
 def overlap_warnings(volumes: list[Object]) -> Iterator[str]:
     """Yield a warning for each pair of overlapping paths."""
     for volume in volumes:
@@ -297,7 +304,15 @@ def _projected_files(source: Object) -> list[_File]:
         return _files(source["downwardAPI"], "DownwardAPI")
     if source.get("serviceAccountToken") is not None:
         return [_File((source["serviceAccountToken"].get("path") or "").rstrip("/"), "ServiceAccountToken")]
-    return []
+    bundle, certificate = source.get("clusterTrustBundle"), source.get("podCertificate") or {}
+    if bundle is not None:
+        name = bundle.get("name") or bundle.get("signerName") or ""
+        return [_File((bundle.get("path") or "").rstrip("/"), f'ClusterTrustBundle "{name}"')]
+    return [
+        _File(certificate[field].rstrip("/"), f"PodCertificate {label}")
+        for field, label in _CERTIFICATE_FILES.items()
+        if certificate.get(field)
+    ]
 
 
 def _clashes(files: list[_File], volume: str, source: str) -> Iterator[str]:
