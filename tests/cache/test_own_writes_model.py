@@ -218,3 +218,24 @@ TestOwnWrites = OwnWrites.TestCase
 TestOwnWrites.settings = settings(max_examples=250, stateful_step_count=40, deadline=None)
 TestOwnWritesWithSelector = OwnWritesWithSelector.TestCase
 TestOwnWritesWithSelector.settings = settings(max_examples=250, stateful_step_count=40, deadline=None)
+
+
+def test_a_restored_object_is_stored_again() -> None:
+    """A deletion that the watch has delivered before its response hides nothing that follows."""
+    informer = Informer(THING, {"": _nowhere()})
+    feed = informer._feeds[0]
+    feed.begin()
+    feed.replace("10")
+    key = ObjectKey("ns", "a")
+
+    def deliver(type_: str, revision: int) -> None:
+        metadata = {"name": "a", "namespace": "ns", "uid": "uid-1", "resourceVersion": str(revision)}
+        raw = json.dumps({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata}).encode()
+        feed.event(RawEvent(type_, raw, _read_header(raw)))
+        feed.progress(str(revision))
+
+    deliver("ADDED", 11)
+    deliver("DELETED", 12)
+    informer.record_deletion(key, "uid-1")
+    deliver("ADDED", 13)  # a backup was restored
+    assert informer.store.get(key) is not None

@@ -86,9 +86,9 @@ def hold_commits(store: SQLiteStorage, monkeypatch: pytest.MonkeyPatch) -> threa
     """Let commits wait for the returned event, as on a slow disk."""
     released, append = threading.Event(), store._file.append
 
-    def wait_and_append(rows: Any) -> None:
+    def wait_and_append(rows: Any, time: float) -> None:
         released.wait(60)
-        append(rows)
+        append(rows, time)
 
     monkeypatch.setattr(store._file, "append", wait_and_append)
     return released

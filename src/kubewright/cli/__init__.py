@@ -53,6 +53,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "explore": Command(
         "operators.explore", "Find bugs of an operator: run scenarios with a fault at every point."
     ),
+    "diff": Command("clusters.diff", "Print what changed in a control plane between two revisions."),
     "edit": Command("projects.edit", "Change the settings of a project."),
     "init": Command("projects.init", "Create a project."),
     "load": Command("clusters.load", "Load images into the containerd of a node of this machine."),
@@ -64,6 +65,7 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "node": Command("clusters.node", "Prepare machines as nodes, without kubeadm."),
     "restore": Command("clusters.restore", "Restore a backup to a store."),
+    "rewind": Command("clusters.rewind", "Restore an earlier state of a control plane."),
     "run": Command("operators.run", "Run an operator or an API server."),
     "token": Command("clusters.token", "Manage bootstrap tokens, with which machines join a cluster."),
     "undecodable": Command(

@@ -22,6 +22,7 @@
 - `crds`: custom resources: definitions, and serving what they define
 - `credentials`: certificates and keys of a control plane
 - `encryption`: encryption of stored objects: the providers and the configuration file of kube-apiserver
+- `history`: `ClusterHistory`: earlier states of a control plane, and the way back to them
 - `identity`: authentication, service account tokens and identity reviews
 - `in_process_clients`: clients of the API server in this process: `Client` over an in-process transport
 - `informers`: shared in-process informers: the state of stored resources for admission, authorization and

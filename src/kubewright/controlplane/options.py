@@ -143,6 +143,11 @@ class StorageOptions:
         "etcd-compaction-interval",
         is_rare=True,
     )
+    history: bool = option(
+        False,
+        BOOLEAN,
+        "Keep the changes of the last 24 hours (at most 256 MiB), for kubewright rewind and kubewright diff.",
+    )
     encryption_provider_config: FilePath | None = _file(
         "EncryptionConfiguration file: which resources are encrypted in storage, and with which keys."
     )

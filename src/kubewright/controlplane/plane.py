@@ -47,6 +47,7 @@ from .configuration.real_nodes import runs_workloads, with_real_nodes
 from .configuration.resource_settings import add_metrics_api, set_event_ttl, set_node_ports
 from .controller_names import check_controller_names
 from .credentials.plane_credentials import PlaneCredentials, SuppliedCredentials, load_plane_credentials
+from .history import ClusterHistory, Moment
 from .identity import TokenIssuer, TokenRequests
 from .identity.authentication import Authentication, AuthenticationSettings
 from .in_process_clients import in_process_client
@@ -62,6 +63,7 @@ from .webhooks import ServiceResolver, WebhookClient
 if TYPE_CHECKING:
     from kubewright.apiserver.http.server import HTTPServer
     from kubewright.client import Client
+    from kubewright.storage.local import Rewound
     from kubewright.tls.certificates import CertificateAuthority
     from kubewright.workloads.workloads import Workloads
 
@@ -176,6 +178,8 @@ class ControlPlane:
         self.server.authorizer = self.authorization.authorizer
         self.authentication = Authentication(self.server, authentication)
         self._declare()
+        self.history = ClusterHistory(self)
+        """The earlier states of the cluster."""
         if options.event_ttl is not None:
             set_event_ttl(self.server, options.event_ttl)
 
@@ -353,6 +357,19 @@ class ControlPlane:
             await self.cluster.wait_until_idle()
             if await self.storage.revision() == before:
                 return
+
+    # Time travel
+
+    async def rewind(self, to: Moment) -> Rewound:
+        """Restore the objects as they were at a revision or time; requires storage in memory or SQLite."""
+        return await self.history.rewind(to)
+
+    def branch(self, at: Moment | None = None) -> ControlPlane:
+        """Return another control plane, not started, with the objects of a revision or time, or of now.
+
+        Objects are shared until they change.
+        """
+        return self.history.branch(at)
 
     async def _listen(self) -> None:
         from kubewright.apiserver.http.ports import check_port

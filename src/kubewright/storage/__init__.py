@@ -16,6 +16,7 @@ A new back end is a module with a class that passes `testing.StorageLaws`, and a
 - `socket`: the storage of one process for other processes of the machine
 - `sorted_keys`: a sorted set of keys
 - `sqlite`: storage in a SQLite file
+- `timeline`: `Timeline`: which revision a store had at which time
 - `testing`: tests of the storage contract, for every implementation of `Storage`
 - `url`: open a storage by URL
 """

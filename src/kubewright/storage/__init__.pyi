@@ -15,6 +15,7 @@ from .contract import StorageUnavailable as StorageUnavailable
 from .contract import StorageWatch as StorageWatch
 from .etcd.storage import EtcdStorage as EtcdStorage
 from .keyspace import History as History
+from .local import Rewound as Rewound
 from .memory import MemoryStorage as MemoryStorage
 from .postgresql.storage import PostgreSQLStorage as PostgreSQLStorage
 from .sqlite.logfile import DamagedStore as DamagedStore

@@ -23,6 +23,7 @@ from typing import Protocol
 
 from .contract import Compacted, FutureRevision, KeyValue, Page, StorageEvent, StorageWatch
 from .sorted_keys import SortedKeys, prefix_end
+from .timeline import Timeline
 
 QUEUE_LIMIT = 10_000
 """Maximum number of queued events of one watch; above it, the watch continues from the log."""
@@ -42,12 +43,15 @@ class History:
     when the log exceeds `max_events`. `max_bytes` bounds the replaced values in any case: of large objects
     there are fewer than `min_events`. The events in addition to those of the last `seconds` are for watches
     that resume; lists at a revision that was replaced more than `seconds` ago raise `Compacted`.
+    With `stores_times`, a SQLite file has the times of the changes, too: otherwise the revision at a time is
+    only known of changes since the start.
     """
 
     seconds: float = 300.0
     min_events: int = 1_000
     max_events: int = 20_000
     max_bytes: int = 16 * 1024 * 1024
+    stores_times: bool = False
 
 
 class KeyspaceListener(Protocol):
@@ -149,6 +153,7 @@ class Keyspace:
         self.compacted = 0
         self._list_expired = 0
         self.live: dict[str, KeyValue] = {}
+        self.timeline = Timeline()
         self._history = history
         self._keys = SortedKeys()
         self._log: list[StorageEvent] = []
@@ -167,6 +172,16 @@ class Keyspace:
         self._history_bytes = sum(_weight(event) for event in self._log)
         self.revision = revision
         self.compacted = compacted
+
+    def fork(self, revision: int) -> Keyspace:
+        """Return the state and the history up to a revision, for another storage; values are shared."""
+        self.check_revision(revision)
+        found = Keyspace(self._history)
+        end = bisect_right(self._log, revision, key=_revision_of)
+        live = self.range("", None, 0, revision).items
+        found.restore(live, self._log[:end], revision, self.compacted)
+        found.timeline = self.timeline.until(revision)
+        return found
 
     def apply(self, event: StorageEvent) -> None:
         """Apply the next change."""
@@ -363,6 +378,7 @@ class Keyspace:
             if event.value is None:
                 obsolete.append(event.revision)
         del self._log[:at]
+        self.timeline.forget(revision)
         return obsolete
 
 

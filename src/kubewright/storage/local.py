@@ -14,6 +14,7 @@ import asyncio
 import heapq
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from kubewright.api.values.times import wall_time
 from kubewright.background import run_forever
@@ -31,8 +32,20 @@ from .contract import (
 )
 from .keyspace import History, Keyspace, KeyspaceWatch
 
+if TYPE_CHECKING:
+    from .memory import MemoryStorage
+
 MAX_REQUEST_BYTES = 1024 * 1024 * 3 // 2
 """The default of etcd's `--max-request-bytes`."""
+
+
+class Rewound(NamedTuple):
+    """What a rewind changed."""
+
+    written: int
+    deleted: int
+    revision: int
+    """The revision of the last change."""
 
 
 class LocalStorage(Storage):
@@ -72,6 +85,10 @@ class LocalStorage(Storage):
     @abstractmethod
     async def _commit(self, event: StorageEvent, expires: float | None) -> None:
         """Make a change durable and apply it; its revision is from `_next_revision`."""
+
+    @abstractmethod
+    async def _commit_all(self, create: Callable[[], list[tuple[StorageEvent, float | None]]]) -> None:
+        """Call `create` while no write is pending, and commit its changes; they become visible together."""
 
     @abstractmethod
     def _next_revision(self) -> int:
@@ -144,11 +161,68 @@ class LocalStorage(Storage):
                 return revision
             await self._wait_for_pending(key)
 
+    # Time travel
+
+    def branch(self, revision: int = 0) -> MemoryStorage:
+        """Return a storage in memory with the state and history at a revision, by default the current one.
+
+        Values are shared, so a branch costs memory for its keys and for what changes in it. Raises
+        `Compacted` or `FutureRevision`.
+        """
+        from .memory import MemoryStorage
+
+        found = MemoryStorage(clock=self._clock, max_request_bytes=self.max_request_bytes)
+        found._keyspace = self._keyspace.fork(revision or self._keyspace.revision)
+        live = found._keyspace.live
+        for expires, changed, key in sorted(self._deadlines):
+            if key in live and live[key].mod_revision == changed:
+                found._expire_at(expires, changed, key)
+        return found
+
+    async def rewind(self, prefix: str, revision: int, *, keeps: Callable[[str], bool]) -> Rewound:
+        """Restore the keys with a prefix to their values at a revision.
+
+        The differences are written as ordinary changes, which become visible together: revisions continue to
+        grow, watches receive the events, and the history still contains what was undone. A key that was
+        deleted and created again since is deleted first; keys get their former creation revision. Keys for
+        which `keeps` returns true do not change. Raises `Compacted` or `FutureRevision`.
+        """
+        keyspace = self._keyspace
+        keyspace.check_revision(revision)
+        counts = [0, 0]
+
+        def create() -> list[tuple[StorageEvent, float | None]]:
+            expiries = {(key, changed): expires for expires, changed, key in self._deadlines}
+            wanted = {each.key: each for each in keyspace.range(prefix, None, 0, revision).items}
+            current = {each.key: each for each in keyspace.range(prefix, None, 0, 0).items}
+            changes: list[tuple[StorageEvent, float | None]] = []
+            at = keyspace.revision
+            for key, item in current.items():
+                found = wanted.get(key)
+                if not keeps(key) and (found is None or found.create_revision != item.create_revision):
+                    at += 1
+                    changes.append((StorageEvent("delete", key, None, item, item.create_revision, at), None))
+                    counts[1] += found is None
+            deleted = {each.key for each, _ in changes}
+            for item in sorted(wanted.values(), key=lambda each: each.mod_revision):
+                before = None if item.key in deleted else current.get(item.key)
+                if keeps(item.key) or (before is not None and before.value == item.value):
+                    continue
+                at += 1
+                event = StorageEvent("put", item.key, item.value, before, item.create_revision, at)
+                changes.append((event, expiries.get((item.key, item.mod_revision))))
+                counts[0] += 1
+            return changes
+
+        await self._commit_all(create)
+        return Rewound(counts[0], counts[1], keyspace.revision)
+
     def _expiry(self, ttl: int | None) -> float | None:
         return None if ttl is None else self._clock() + ttl
 
     def _apply(self, event: StorageEvent, expires: float | None) -> None:
         self._keyspace.apply(event)
+        self._keyspace.timeline.record(self._clock(), event.revision)
         if expires is not None:
             self._expire_at(expires, event.revision, event.key)
         if self._keyspace.overgrown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 from .contract import StorageError, StorageEvent
@@ -25,6 +26,11 @@ class MemoryStorage(LocalStorage):
 
     async def _commit(self, event: StorageEvent, expires: float | None) -> None:
         self._apply(event, expires)
+
+    async def _commit_all(self, create: Callable[[], list[tuple[StorageEvent, float | None]]]) -> None:
+        self._next_revision()  # raises if the storage is not open
+        for event, expires in create():
+            self._apply(event, expires)
 
     async def _compact(self, revision: int) -> None:
         self._keyspace.compact(revision)

@@ -297,8 +297,8 @@ class InformerState:
 
     def receive_deletion(self, key: ObjectKey, revision: int, event: ObjectEvent | None = None) -> None:
         """Remove an object, unless the stored version is newer."""
-        if event is not None and self.own_writes.deleted and not self.filtered:
-            self.own_writes.deleted.pop(event.header.metadata.uid or "", None)
+        if event is not None and not self.filtered:
+            self.own_writes.confirm_deletion(event.header.metadata.uid or "")
         if self.undecodable and self.undecodable.pop(key, None) is not None:
             self.generation += 1
         known = self.store.get(key)

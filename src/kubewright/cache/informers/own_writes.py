@@ -44,6 +44,7 @@ class OwnWrites:
 
     __slots__ = (
         "_delivered",
+        "_delivered_deletions",
         "_unseen_deletions",
         "deleted",
         "expected",
@@ -60,6 +61,8 @@ class OwnWrites:
         self.deleted: dict[str, tuple[ObjectKey, int | None]] = {}
         """Deletions that the watch has not delivered: uid to key and last known revision."""
         self._unseen_deletions: deque[str] = deque()
+        self._delivered_deletions: dict[str, None] = {}
+        """Objects whose deletion the watch has delivered last, by uid."""
         self.floors: dict[ObjectKey, int] = {}
         """Removed objects: versions up to this revision must not be stored again."""
         self.expected: dict[ObjectKey, _Expectation] = {}
@@ -106,6 +109,7 @@ class OwnWrites:
         """Discard all that is compared with revisions, after the server has started a new history."""
         self.deleted.clear()
         self._unseen_deletions.clear()
+        self._delivered_deletions.clear()
         self.floors.clear()
         self.expected.clear()
         self.undelivered.clear()
@@ -119,11 +123,20 @@ class OwnWrites:
         done so already, or may still deliver its creation; and with a selector, objects can leave the watch
         several times. Of those, only the last deletions are remembered.
         """
+        if uid in self._delivered_deletions:
+            return  # nothing is delayed; a version that follows is that of a restored backup
         self.deleted[uid] = (key, revision)
         if revision is None:
             self._unseen_deletions.append(uid)
             if len(self._unseen_deletions) > MAX_UNSEEN_DELETIONS:
                 self.deleted.pop(self._unseen_deletions.popleft(), None)
+
+    def confirm_deletion(self, uid: str) -> None:
+        """Forget a deletion that the watch has delivered; the response to the request may follow."""
+        if self.deleted.pop(uid, None) is None:
+            self._delivered_deletions[uid] = None
+            if len(self._delivered_deletions) > MAX_UNSEEN_DELETIONS:
+                del self._delivered_deletions[next(iter(self._delivered_deletions))]
 
     def confirm_deletions(self, seen: SeenNames, namespace: str, revision: int) -> None:
         """Forget deletions that a complete state of this revision confirms."""

@@ -27,6 +27,8 @@ def check_workers(options: UpOptions) -> None:
         return
     if sys.platform != "linux":
         raise click.UsageError("--workers requires Linux: other systems do not divide connections evenly")
+    if options.history:
+        raise click.UsageError("--history requires one process; omit --workers")
     if not str(options.store).startswith(("memory:", "sqlite:")):
         raise click.UsageError(
             "--workers requires --store memory: or sqlite:PATH; "

@@ -109,6 +109,12 @@ def open_store(options: StorageOptions) -> Storage:
         if not url.startswith("sqlite:"):
             raise ValueError("--accept-data-loss requires --store sqlite:PATH")
         settings["accept_data_loss"] = True
+    if options.history:
+        from kubewright.controlplane.history import LONG_HISTORY
+
+        if not url.startswith(("memory:", "sqlite:")):
+            raise ValueError("--history requires --store memory: or sqlite:PATH")
+        settings["history"] = LONG_HISTORY
     if not url.startswith("etcd:"):
         settings["max_request_bytes"] = options.max_request_bytes
     return open_storage(url, **settings)

@@ -109,6 +109,7 @@ class GarbageCollector(Component):
             else:
                 if old is not None and old.uid != metadata.uid:
                     self._remove(old.uid)
+                self._deleted.pop(metadata.uid, None)  # restored from a backup or the history
                 self._enqueue(self.graph.put(resource, metadata, change.namespace))
         return ()
 

@@ -35,6 +35,7 @@ from .high_water_mark import HighWaterMark
 from .rows import (
     FORMAT,
     SCHEMA,
+    TIMES,
     LogContents,
     Row,
     facts_checksum,
@@ -82,10 +83,13 @@ class DamagedStore(StorageError):
 class LogFile:
     """A file of changes, locked for this process."""
 
-    def __init__(self, path: Path, *, accept_data_loss: bool = False, fsync: bool = True) -> None:
+    def __init__(
+        self, path: Path, *, accept_data_loss: bool = False, fsync: bool = True, stores_times: bool = False
+    ) -> None:
         self.path = Path(os.path.realpath(path))
         self._accept_data_loss = accept_data_loss
         self._fsync = fsync
+        self._stores_times = stores_times
         self._mark = HighWaterMark(self._beside(".mark"), fsync=fsync)
         self._database: sqlite3.Connection | None = None
         self._lock = StoreLock(self.path)
@@ -225,6 +229,7 @@ class LogFile:
                 raise DamagedStore(f"the store {self.path} is damaged ({'; '.join(problems)}); {_REMEDY}")
             facts: dict[str, int] = dict(database.execute("SELECT name, value FROM facts"))
             contents = replay(read_rows(database, version, damaged), facts)
+            contents = contents._replace(times=_read_times(database))
         except sqlite3.DatabaseError as error:
             if _name(error) == "SQLITE_NOTADB" and not mark:
                 raise
@@ -339,6 +344,8 @@ class LogFile:
         else:
             # Fails if the file cannot be written.
             database.execute("UPDATE facts SET value = value WHERE name = 'format'")
+        if self._stores_times:
+            database.execute(TIMES)
         database.execute("COMMIT")
 
     def _check_format(self, database: sqlite3.Connection) -> int | None:
@@ -372,10 +379,12 @@ class LogFile:
                 "restart this server"
             )
 
-    def append(self, rows: Sequence[Row]) -> None:
-        """Make changes durable, all or none."""
+    def append(self, rows: Sequence[Row], time: float) -> None:
+        """Make changes of one time durable, all or none."""
         with self._transaction() as database:
             insert_rows(database, rows)
+            if self._stores_times:
+                database.execute("INSERT INTO times VALUES (?, ?)", (rows[-1].revision, time))
         self._committed = rows[-1].revision
         self._mark.write(self._committed)
 
@@ -384,6 +393,8 @@ class LogFile:
         with self._transaction() as database:
             write_facts(database, compacted=compacted, revision=self._committed)
             database.executemany("DELETE FROM changes WHERE revision = ?", ((row,) for row in obsolete))
+            if self._stores_times:
+                database.execute("DELETE FROM times WHERE revision < ?", (compacted,))
 
     def _transaction(self) -> _Transaction:
         return _Transaction(self)
@@ -444,6 +455,8 @@ class _Transaction:
             log._database.execute("BEGIN IMMEDIATE")
             if log._suspect:
                 log._database.execute("DELETE FROM changes WHERE revision > ?", (log._committed,))
+                if log._stores_times:
+                    log._database.execute("DELETE FROM times WHERE revision > ?", (log._committed,))
         except sqlite3.Error as error:
             raise self._failed(error) from error
         return log._database
@@ -470,6 +483,12 @@ class _Transaction:
         except sqlite3.Error:
             pass  # The connection is replaced before it is used again.
         return log._explain("cannot write to", error)
+
+
+def _read_times(database: sqlite3.Connection) -> list[tuple[float, int]]:
+    if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'times'").fetchone() is None:
+        return []
+    return list(database.execute("SELECT time, revision FROM times ORDER BY revision"))
 
 
 def _name(error: sqlite3.Error) -> str:

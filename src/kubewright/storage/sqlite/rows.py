@@ -20,6 +20,9 @@ SCHEMA = (
     " create_revision INTEGER NOT NULL, expires REAL, value BLOB, checksum INTEGER)",
 )
 
+TIMES = "CREATE TABLE IF NOT EXISTS times (revision INTEGER PRIMARY KEY, time REAL NOT NULL)"
+"""When a revision was written; the table exists if the store has had a history with times."""
+
 FORMAT = 2
 """Number of the layout that this version writes. Format 1 has no checksums."""
 
@@ -44,6 +47,8 @@ class LogContents(NamedTuple):
     compacted: int
     obsolete: list[int]
     """Rows that a compaction interrupted by a crash did not remove."""
+    times: list[tuple[float, int]] = []
+    """Times of revisions, if the file has them."""
 
 
 def row_checksum(row: Row) -> int:

@@ -24,6 +24,7 @@ from kubewright.api.values.times import wall_time
 from kubewright.storage.contract import StorageError, StorageEvent
 from kubewright.storage.keyspace import History
 from kubewright.storage.local import MAX_REQUEST_BYTES, LocalStorage
+from kubewright.storage.timeline import Timeline
 
 from .logfile import LogFile
 from .rows import Row
@@ -63,7 +64,12 @@ class SQLiteStorage(LocalStorage):
         fsync: bool = True,
     ) -> None:
         super().__init__(history=history, clock=clock, max_request_bytes=max_request_bytes)
-        self._file = LogFile(Path(path), accept_data_loss=accept_data_loss, fsync=fsync)
+        self._file = LogFile(
+            Path(path),
+            accept_data_loss=accept_data_loss,
+            fsync=fsync,
+            stores_times=history is not None and history.stores_times,
+        )
         self._thread: ThreadPoolExecutor | None = None
         self._last_revision = 0
         self._queue: list[_Write] = []
@@ -98,6 +104,7 @@ class SQLiteStorage(LocalStorage):
             self._thread = None
             raise
         self._keyspace.restore(found.live.values(), found.events, found.revision, found.compacted)
+        self._keyspace.timeline = Timeline(found.times)
         self._last_revision = found.revision
         for deadline in found.expiries:
             self._expire_at(*deadline)
@@ -153,6 +160,21 @@ class SQLiteStorage(LocalStorage):
             self._start_group()
         await done
 
+    async def _commit_all(self, create: Callable[[], list[tuple[StorageEvent, float | None]]]) -> None:
+        while self._committing:
+            await self._idle.wait()
+        self._next_revision()  # raises if the storage is not open
+        self._last_revision = self._keyspace.revision
+        loop = asyncio.get_running_loop()
+        writes = [_Write(event, expires, loop.create_future()) for event, expires in create()]
+        if not writes:
+            return
+        self._last_revision = writes[-1].event.revision
+        self._pending.update((each.event.key, []) for each in writes)
+        self._queue += writes
+        self._start_group()
+        await asyncio.gather(*(each.done for each in writes))
+
     def _start_group(self) -> None:
         """Pass all queued writes to the writer thread."""
         assert self._thread is not None
@@ -163,7 +185,8 @@ class SQLiteStorage(LocalStorage):
             for event, expires, _ in self._committing
         ]
         loop = asyncio.get_running_loop()
-        loop.run_in_executor(self._thread, self._file.append, rows).add_done_callback(self._group_done)
+        written = loop.run_in_executor(self._thread, self._file.append, rows, self._clock())
+        written.add_done_callback(self._group_done)
 
     def _group_done(self, outcome: asyncio.Future[None]) -> None:
         group, self._committing = self._committing, []
@@ -177,7 +200,7 @@ class SQLiteStorage(LocalStorage):
             self._queue = []
             self._last_revision = self._keyspace.revision
         for event, _, done in group:
-            waiters = self._pending.pop(event.key)
+            waiters = self._pending.pop(event.key, [])  # a rewind can change a key twice
             if not done.done():
                 if error is None:
                     done.set_result(None)
