@@ -35,10 +35,23 @@ _durations: dict[str, float] = {}
 """Seconds of each test file in this run."""
 
 
+_rerun: list[tuple[str, str]] = []
+"""Tests that failed and were run once more, with the failure."""
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add up the time of each test file."""
+    """Add up the time of each test file; keep the failure of a test that is run once more."""
     path = report.location[0]
     _durations[path] = _durations.get(path, 0.0) + report.duration
+    if str(report.outcome) == "rerun":
+        _rerun.append((report.nodeid, report.longreprtext))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print why tests were run once more: each is a defect, and the second run hides it."""
+    for test, failure in _rerun:
+        terminalreporter.section(f"first run of {test}", "-")
+        terminalreporter.write_line(failure)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
