@@ -25,7 +25,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from kubewright.api.finalizers import is_deleting
 from kubewright.callables import accepts, call, is_async
@@ -44,7 +44,6 @@ from .sources import KindSource
 
 logger = logging.getLogger(__name__)
 
-ObjectT = TypeVar("ObjectT")
 
 HEALTHY_SECONDS = 60.0
 """After a failure, a daemon that ran this long is restarted with the shortest delay."""
@@ -109,8 +108,8 @@ class DaemonController(BaseRunnable):
         function: Callable[..., Awaitable[None] | None],
         *,
         name: str = "",
-        when: Callable[[ObjectT], bool] | None = None,
-        identity: Callable[[ObjectT], object] | None = None,
+        when: Callable[[Any], bool] | None = None,
+        identity: Callable[[Any], object] | None = None,
         finalizer: str = "",
         initial_delay: float = 0.0,
         rate_limiter: RateLimiter[Request] | None = None,
@@ -292,8 +291,8 @@ def add_daemon(
     function: Callable[..., Awaitable[None] | None],
     *,
     name: str = "",
-    when: Callable[[ObjectT], bool] | None = None,
-    identity: Callable[[ObjectT], object] | None = None,
+    when: Callable[[Any], bool] | None = None,
+    identity: Callable[[Any], object] | None = None,
     finalizer: str = "",
     initial_delay: float = 0.0,
     rate_limiter: RateLimiter[Request] | None = None,

@@ -11,7 +11,7 @@ import asyncio
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from kubewright.api.builtin import resources as builtin_resources
 from kubewright.api.errors import APIError
@@ -30,6 +30,7 @@ from kubewright.client.verbs.read import ReadVerbs
 from .informer import Informer
 from .resync import RESYNC_SECONDS, check_resync
 
+KindT = TypeVar("KindT", bound=AnyKind)
 SYNC_TIMEOUT = 120.0
 OWN_WRITE_TIMEOUT = 2.0
 ReadObserver = Callable[[str, APIResource, str, str], None]
@@ -67,7 +68,7 @@ class InformerManager:
         client: ReadVerbs,
         *,
         namespaces: Iterable[str] | None = None,
-        kinds: Mapping[AnyKind, KindOptions] | Mapping[type[MetaObject], KindOptions] | None = None,
+        kinds: Mapping[KindT, KindOptions] | None = None,
         allow: Iterable[AnyKind] = (),
         resync: float = RESYNC_SECONDS,
         fail_on_missing_informer: bool = False,

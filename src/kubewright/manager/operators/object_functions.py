@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from kubewright.manager.expansion.rendered_kinds import RenderedKind
 
 F = TypeVar("F", bound=Callable[..., object])
-ObjectT = TypeVar("ObjectT")
 
 
 class ObjectFunctions:
@@ -330,7 +329,7 @@ class ObjectFunctions:
         initial_delay: float = 0.0,
         idle: float = 0.0,
         sharp: bool = False,
-        when: Callable[[ObjectT], bool] | None = None,
+        when: Callable[[Any], bool] | None = None,
         name: str = "",
         workers: int = 10,
         timeout: float | None = None,
@@ -366,8 +365,8 @@ class ObjectFunctions:
         kind: ObjectKind,
         *,
         name: str = "",
-        when: Callable[[ObjectT], bool] | None = None,
-        identity: Callable[[ObjectT], object] | None = None,
+        when: Callable[[Any], bool] | None = None,
+        identity: Callable[[Any], object] | None = None,
         finalizer: str = "",
         initial_delay: float = 0.0,
         rate_limiter: RateLimiter[Request] | None = None,
