@@ -110,3 +110,6 @@ class _TargetRemote:
 
     def name(self, service: Service) -> str | None:
         return None
+
+    async def other_context(self, service: Service, problem: Exception, address: str) -> None:
+        return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -13,9 +13,11 @@ from kubewright.client.errors import ConnectionFailed
 from kubewright.client.transport.headers import InvalidHeader, escape_value, is_token
 from kubewright.controlplane.webhooks.client import ServiceNotResolved
 
-from .remote import Service, Upstream, explain, forwarded_headers, identity_headers
+from .remote import Service, Upstream, connect, explain, forwarded_headers, identity_headers
 
 if TYPE_CHECKING:
+    import ssl
+
     import aiohttp
 
 BODY_LIMIT = 100 * 1024 * 1024
@@ -96,17 +98,21 @@ class Proxy:
         session = await self.remote.session()
         url = self._target(request, address, "https" if self.tls else "http")
         body = await request.read(BODY_LIMIT) if request.method not in ("GET", "HEAD") else b""
-        try:
-            response = await session.request(
+
+        def send(context: ssl.SSLContext | None) -> Awaitable[aiohttp.ClientResponse]:
+            return session.request(
                 request.method,
                 url,
                 headers=self._headers(request),
                 data=body or None,
-                ssl=self.remote.context(self.service) or True,
+                ssl=context or True,
                 server_hostname=self.remote.name(self.service),
                 allow_redirects=False,
                 skip_auto_headers=("User-Agent", "Content-Type", "Accept", "Accept-Encoding"),
             )
+
+        try:
+            response = await connect(self.remote, self.service, address, send)
         except (aiohttp.ClientError, OSError) as error:
             raise ServiceUnavailable(f"error trying to reach service: {explain(str(url), error)}") from None
         headers: dict[str, str | list[str]] = {}
@@ -130,15 +136,19 @@ class Proxy:
 
         session = await self.remote.session()
         protocols = [each for each in websocket_protocols(request) if is_token(each)]
-        try:
-            other = await session.ws_connect(
+
+        def open_socket(context: ssl.SSLContext | None) -> Awaitable[aiohttp.ClientWebSocketResponse]:
+            return session.ws_connect(
                 self._target(request, address, "wss" if self.tls else "ws"),
                 protocols=protocols,
                 headers=self._headers(request),
-                ssl=self.remote.context(self.service) or True,
+                ssl=context or True,
                 server_hostname=self.remote.name(self.service),
                 max_msg_size=MESSAGE_LIMIT,
             )
+
+        try:
+            other = await connect(self.remote, self.service, address, open_socket)
         except aiohttp.WSServerHandshakeError as error:
             # aiohttp discards the body; the same request without an upgrade is rejected in the same way.
             rejected = await self._forward(request, address)
@@ -166,16 +176,20 @@ class Proxy:
         url = self._target(request, address, "https" if self.tls else "http")
         headers = [*self._headers(request), ("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1")]
         body = await request.read(BODY_LIMIT) if request.method not in ("GET", "HEAD") else b""
-        try:
-            return await tunnel(
+
+        def open_tunnel(context: ssl.SSLContext | None) -> Awaitable[HTTPResponse]:
+            return tunnel(
                 request.method,
                 url,
                 headers,
                 body,
-                context=self.remote.context(self.service) if self.tls else None,
+                context=context if self.tls else None,
                 server_hostname=self.remote.name(self.service),
                 host=self.connect_host(url.host or ""),
             )
+
+        try:
+            return await connect(self.remote, self.service, address, open_tunnel)
         except (ConnectionFailed, OSError) as error:
             raise ServiceUnavailable(f"error trying to reach service: {error}") from None
 

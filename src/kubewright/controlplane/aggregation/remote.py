@@ -12,17 +12,19 @@ import ssl
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.resources.objects import Object
 from kubewright.client.transport.headers import InvalidHeader, escape_headers, escape_key, identity_value
+from kubewright.tls.self_issued import SelfIssuedServers
 
 if TYPE_CHECKING:
     import aiohttp
 
     from kubewright.tls.certificates import KeyPair
 
+T = TypeVar("T")
 Resolve = Callable[[str, str, int], Awaitable[tuple[str, int]]]
 
 RESPONSE_LIMIT = 64 * 1024 * 1024
@@ -104,6 +106,11 @@ class Upstream(Protocol):
     def name(self, service: Service) -> str | None:
         """Return the name to verify in the certificate; `None` for that of the address."""
 
+    async def other_context(
+        self, service: Service, problem: Exception, address: str
+    ) -> ssl.SSLContext | None:
+        """Return another context to try, after a certificate could not be verified."""
+
 
 class ConnectionPool:
     """HTTP connections of a server to others; close it when the server stops."""
@@ -130,6 +137,12 @@ class ConnectionPool:
             )
         return self._session
 
+    async def other_context(
+        self, service: Service, problem: Exception, address: str
+    ) -> ssl.SSLContext | None:
+        """Return `None`: the certificate stays rejected."""
+        return None
+
 
 class Remote(ConnectionPool):
     """Connections to extension API servers."""
@@ -139,6 +152,7 @@ class Remote(ConnectionPool):
         self._resolve = resolve
         self._client = client
         self._contexts: dict[tuple[str, bool], ssl.SSLContext] = {}
+        self._self_issued = SelfIssuedServers[Service](self._trusting)
 
     async def address(self, service: Service) -> str:
         """Return the address of the service; raise `ServiceNotResolved`."""
@@ -147,23 +161,46 @@ class Remote(ConnectionPool):
 
     def context(self, service: Service) -> ssl.SSLContext:
         """Return the TLS context: CA of the APIService, and the front proxy's client certificate."""
+        return self._self_issued.context(service) or self._usual_context(service)
+
+    async def other_context(
+        self, service: Service, problem: Exception, address: str
+    ) -> ssl.SSLContext | None:
+        """Return a context for a certificate that Go accepts and OpenSSL rejects, or that is new."""
+        usual = self._usual_context(service)
+        used = self.context(service)
+        if service.insecure:
+            return None
+        host, _, port = address.rpartition(":")
+        host = host.strip("[]")
+        verified = await self._self_issued.verify(
+            service,
+            problem,
+            base64.b64decode(service.ca_bundle),
+            (host, int(port)),
+            self.name(service) or host,
+        )
+        return verified or (usual if used is not usual else None)
+
+    def _usual_context(self, service: Service) -> ssl.SSLContext:
         key = (service.ca_bundle, service.insecure)
         context = self._contexts.get(key)
         if context is None:
-            context = self._contexts[key] = self._trusting(service)
+            bundle = base64.b64decode(service.ca_bundle)
+            context = self._contexts[key] = self._trusting(bundle, insecure=service.insecure)
         return context
 
-    def _trusting(self, service: Service) -> ssl.SSLContext:
+    def _trusting(self, bundle: bytes, *, insecure: bool = False) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        if service.insecure:
+        if insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        elif service.ca_bundle:
+        elif bundle:
             context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
             context.verify_flags &= ~ssl.VERIFY_X509_STRICT
             try:
-                context.load_verify_locations(cadata=base64.b64decode(service.ca_bundle).decode("ascii"))
+                context.load_verify_locations(cadata=bundle.decode("ascii"))
             except (ValueError, ssl.SSLError) as error:
                 raise OSError(
                     "unable to load root certificates: unable to parse bytes as PEM block"
@@ -196,19 +233,21 @@ class Remote(ConnectionPool):
 
         session = await self.session()
         accepted = [("Accept", accept)] if accept else []
-        url = f"https://{await self.address(service)}{path}"
+        address = await self.address(service)
+        url = f"https://{address}{path}"
+
+        def request(context: ssl.SSLContext | None) -> Awaitable[aiohttp.ClientResponse]:
+            return session.get(
+                url,
+                headers=[*identity_headers(user), *accepted, ("Accept-Encoding", "identity")],
+                skip_auto_headers=("Accept",),
+                ssl=context or True,
+                server_hostname=self.name(service),
+                allow_redirects=False,
+            )
+
         try:
-            async with (
-                asyncio.timeout(timeout),
-                session.get(
-                    url,
-                    headers=[*identity_headers(user), *accepted, ("Accept-Encoding", "identity")],
-                    skip_auto_headers=("Accept",),
-                    ssl=self.context(service),
-                    server_hostname=self.name(service),
-                    allow_redirects=False,
-                ) as response,
-            ):
+            async with asyncio.timeout(timeout), await connect(self, service, address, request) as response:
                 data = await read_bounded(response)
                 return response.status, data, dict(response.headers)
         except (aiohttp.ClientError, InvalidHeader) as error:
@@ -222,6 +261,24 @@ class Remote(ConnectionPool):
     def name(self, service: Service) -> str | None:
         """Return the server name for certificate verification."""
         return f"{service.name}.{service.namespace}.svc"
+
+
+async def connect(
+    upstream: Upstream,
+    service: Service,
+    address: str,
+    open_: Callable[[ssl.SSLContext | None], Awaitable[T]],
+) -> T:
+    """Open a connection with the context of a service; once more, if its certificate needs another one."""
+    try:
+        return await open_(upstream.context(service))
+    except ssl.SSLCertVerificationError as error:
+        # The error of aiohttp has this type as well, but has its fields in an attribute.
+        problem = getattr(error, "certificate_error", error)
+        context = await upstream.other_context(service, problem, address)
+        if context is None:
+            raise
+    return await open_(context)
 
 
 async def read_bounded(response: aiohttp.ClientResponse) -> bytes:

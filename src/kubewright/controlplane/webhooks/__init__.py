@@ -9,8 +9,6 @@ plugins = [MutatingWebhooks(server, client, informers), ValidatingWebhooks(serve
 - `hook`: one webhook of a configuration, parsed once: rules, selectors and address
 - `resolver`: resolution of service references to addresses
 - `review`: AdmissionReview requests and responses
-- `self_issued`: serving certificates that OpenSSL takes for self-signed, although an authority has signed
-  them
 """
 
 from kubewright.lazy import attach_stub

@@ -18,7 +18,6 @@ from binascii import Error as Base64Error
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from ipaddress import ip_address
 from posixpath import normpath
 from typing import TYPE_CHECKING, Any, Final
@@ -31,8 +30,7 @@ from kubewright.api.errors import APIError, from_response
 from kubewright.apiserver.encoding.json_errors import json_error
 from kubewright.apiserver.encoding.yaml import load_yaml
 from kubewright.apiserver.tracing.context import current_traceparent
-
-from .self_issued import SELF_SIGNED, fetch_certificate, now, verify_self_issued
+from kubewright.tls.self_issued import SelfIssuedServers, fetch_certificate
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -111,8 +109,8 @@ class WebhookClient:
         self._resolve = resolve
         self._session: ClientSession | None = None
         self._contexts: OrderedDict[bytes, ssl.SSLContext] = OrderedDict()
-        self._self_issued: OrderedDict[tuple[bytes, str], tuple[ssl.SSLContext, datetime]] = OrderedDict()
-        """Contexts of servers whose certificates OpenSSL cannot verify, by bundle and URL; with their end."""
+        self._self_issued = SelfIssuedServers[tuple[bytes, str]](_trusting)
+        """By bundle and URL."""
 
     async def close(self) -> None:
         """Close all connections."""
@@ -204,35 +202,18 @@ class WebhookClient:
             headers["Host"] = parts.netloc
             name = parts.hostname
             url = f"https://{f'[{host}]' if ':' in host else host}:{port}{parts.path}"
-        known = self._self_issued.get((target.bundle, target.url))
-        if known is not None and known[1] > now():
-            try:
-                return await self._send(url + query, body, headers, known[0], name)
-            except ssl.SSLCertVerificationError:
-                pass  # The server has another certificate by now.
+        key, usual = (target.bundle, target.url), self._context(target.bundle)
+        context = self._self_issued.context(key) or usual
         try:
-            return await self._send(url + query, body, headers, self._context(target.bundle), name)
+            return await self._send(url + query, body, headers, context, name)
         except ssl.SSLCertVerificationError as problem:
-            if problem.verify_code != SELF_SIGNED or not target.bundle:
+            parts = urlsplit(url)
+            host = parts.hostname or ""
+            address = host, parts.port or 443
+            verified = await self._self_issued.verify(key, problem, target.bundle, address, name or host)
+            if verified is None and context is usual:
                 raise
-            context = await self._verify_self_issued(target, url, name)
-            if context is None:
-                raise
-        return await self._send(url + query, body, headers, context, name)
-
-    async def _verify_self_issued(self, target: Target, url: str, name: str | None) -> ssl.SSLContext | None:
-        """Return a context for the certificate of a server, if an authority of the bundle has signed it."""
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-        data = await fetch_certificate(host, parts.port or 443, name or host)
-        verified = verify_self_issued(data, target.bundle, now)
-        if verified is None:
-            return None
-        context = _trusting(verified.pem)
-        self._self_issued[(target.bundle, target.url)] = context, verified.valid_until
-        if len(self._self_issued) > _CONTEXTS:
-            self._self_issued.popitem(last=False)
-        return context
+        return await self._send(url + query, body, headers, verified or usual, name)
 
     async def _send(
         self, url: str, body: bytes, headers: dict[str, str], context: ssl.SSLContext, name: str | None

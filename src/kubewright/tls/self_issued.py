@@ -3,23 +3,27 @@
 Go's `x509.CreateCertificate` omits the authority key identifier of a certificate whose subject is the name of
 its issuer. Without it, OpenSSL does not search for an issuer with the same name: it reports a self-signed
 certificate (error 18), while Go verifies the signature. Tekton and Knative generate such certificates for
-their webhooks.
+their webhooks; extension API servers can have them as well.
 
 `verify_self_issued` makes the checks of Go that OpenSSL has not made, for this one shape: a certificate that
 an authority of the bundle has signed directly. A context that trusts exactly this certificate then makes the
 connection, so that OpenSSL still checks the name, the dates and the purpose, and that the server has the key.
+`SelfIssuedServers` has these contexts.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
+
+K = TypeVar("K", bound=Hashable)
 
 SELF_SIGNED: Final = 18
 """OpenSSL's error for a server certificate that is its own issuer."""
@@ -33,6 +37,43 @@ class VerifiedCertificate(NamedTuple):
 
     pem: bytes
     valid_until: datetime
+
+
+class SelfIssuedServers(Generic[K]):
+    """Contexts for servers whose certificates OpenSSL cannot verify, by a key of the caller.
+
+    `trusting` makes a context that trusts exactly one certificate (PEM).
+    """
+
+    def __init__(self, trusting: Callable[[bytes], ssl.SSLContext], *, limit: int = 200) -> None:
+        self._trusting = trusting
+        self._limit = limit
+        self._known: OrderedDict[K, tuple[ssl.SSLContext, datetime]] = OrderedDict()
+
+    def context(self, key: K) -> ssl.SSLContext | None:
+        """Return the context of a server that was verified, while its authority is valid."""
+        known = self._known.get(key)
+        return known[0] if known is not None and known[1] > now() else None
+
+    async def verify(
+        self, key: K, problem: Exception, bundle: bytes, address: tuple[str, int], name: str
+    ) -> ssl.SSLContext | None:
+        """Return a context for a server after an error, if an authority of the bundle signed its certificate.
+
+        A certificate that was verified before may have been replaced, so any error counts for its server.
+        """
+        is_known = self._known.pop(key, None) is not None
+        code = getattr(problem, "verify_code", None)
+        if not bundle or not (is_known or code == SELF_SIGNED):
+            return None
+        verified = verify_self_issued(await fetch_certificate(*address, name), bundle, now)
+        if verified is None:
+            return None
+        context = self._trusting(verified.pem)
+        self._known[key] = context, verified.valid_until
+        if len(self._known) > self._limit:
+            self._known.popitem(last=False)
+        return context
 
 
 def verify_self_issued(
