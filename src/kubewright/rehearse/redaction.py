@@ -83,7 +83,7 @@ class Redactor:
 
     def __init__(self, key: bytes | None = None, *, secrets_only: bool = False) -> None:
         """`secrets_only`: replace the data of Secrets only, in objects that do not leave this process."""
-        self._key = key if key is not None else secrets.token_bytes(32)
+        self.key = key if key is not None else secrets.token_bytes(32)
         self._secrets_only = secrets_only
         self._known: dict[str, str] = {}
 
@@ -93,7 +93,7 @@ class Redactor:
         if found is None:
             if not value or _PLACEHOLDER.fullmatch(value):
                 return value
-            digest = hmac.digest(self._key, value.encode(errors="surrogatepass"), hashlib.sha256)
+            digest = hmac.digest(self.key, value.encode(errors="surrogatepass"), hashlib.sha256)
             found = self._known[value] = PREFIX + digest.hex()[:_DIGITS]
         return found
 

@@ -19,10 +19,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kubewright.api.errors import NotFound
+from kubewright.api.gvk import GroupVersionKind
+from kubewright.client.patches import merge_patch
 from kubewright.controller.controller import current_reconcile
 from kubewright.explore.runs.trace import Trace
 from kubewright.explore.scenarios.scenarios import Scenario
@@ -31,19 +34,24 @@ from kubewright.explore.simulation.determinism import Randomness, deterministic
 from kubewright.explore.simulation.external import deactivate
 from kubewright.explore.simulation.loop import PROCESS, ProcessState, VirtualLoop
 from kubewright.explore.simulation.processes import OperatorProcess
+from kubewright.manager import Operator
+from kubewright.manager.operators.installation import definitions_of
 
 from .snapshot_storage import LoadedSnapshot, load_snapshot
 
 if TYPE_CHECKING:
+    from kubewright.controlplane import ControlPlane
     from kubewright.explore.scenarios.steps import Steps
     from kubewright.explore.simulation.factories import OperatorFactory
     from kubewright.explore.simulation.local_webhooks import LocalWebhooks
+    from kubewright.explore.simulation.programs import ExploredProgram
     from kubewright.storage.memory import MemoryStorage
 
     from .snapshot import ClusterSnapshot
 
 T = TypeVar("T")
 
+DEFINITION = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 QUIET_SECONDS = 30.0
 """Virtual seconds without a change after which an operator is idle."""
 LIMIT_SECONDS = 600.0
@@ -86,6 +94,7 @@ class RehearsedCluster(SimulatedCluster):
     """A simulated cluster with the objects of a snapshot."""
 
     has_failure_events = True
+    allows_data_loss = True
 
     def __init__(
         self,
@@ -101,6 +110,8 @@ class RehearsedCluster(SimulatedCluster):
         if webhooks is not None:
             self.webhooks = webhooks
         self.loaded = LoadedSnapshot()
+        self.on_prepared: Callable[[ControlPlane], None] | None = None
+        """Called with the control plane before it starts."""
         self._snapshot = snapshot
         self._options = {"kubernetes_version": snapshot.supported_version, **(options or {})}
 
@@ -111,9 +122,21 @@ class RehearsedCluster(SimulatedCluster):
         await asyncio.sleep(1.0)
         self.start_recording()
 
+    async def install(self, operator: Operator | ExploredProgram) -> None:
+        """Install the CRDs and webhooks of an operator, with its converters in this process."""
+        for definition in definitions_of(operator.kinds) if isinstance(operator, Operator) else ():
+            if (definition["spec"].get("conversion") or {}).get("strategy") == "Webhook":
+                # A CRD of a deployment has the Service of the converter; it cannot have a URL as well.
+                none = merge_patch({"spec": {"conversion": {"strategy": "None", "webhook": None}}})
+                with contextlib.suppress(NotFound):
+                    await self.client.patch(DEFINITION, definition["metadata"]["name"], none)
+        await super().install(operator)
+
     def prepare_storage(self, storage: MemoryStorage) -> None:
         """Write the objects of the snapshot."""
         self.loaded = load_snapshot(self._snapshot, self.plane.server, storage)
+        if self.on_prepared is not None:
+            self.on_prepared(self.plane)
 
 
 class _ErrorHandler(logging.Handler):
@@ -139,8 +162,12 @@ class Rehearsal:
         seed: int = 0,
         webhooks: LocalWebhooks | None = None,
         options: dict[str, Any] | None = None,
+        on_prepared: Callable[[ControlPlane], None] | None = None,
     ) -> None:
-        """`options` are those of the control plane, in addition to the version of the snapshot."""
+        """`options` are those of the control plane, in addition to the version of the snapshot.
+
+        `on_prepared` is called with the control plane before it starts, when it has the objects.
+        """
         self.snapshot = snapshot
         self.errors: list[OperatorError] = []
         self.limit: Exception | None = None
@@ -150,6 +177,7 @@ class Rehearsal:
         self._seed = seed
         self._webhooks = webhooks
         self._options = options
+        self._on_prepared = on_prepared
         self._limit_reached = asyncio.Event()
 
     @contextlib.contextmanager
@@ -164,6 +192,7 @@ class Rehearsal:
             self.cluster = cluster = RehearsedCluster(
                 loop, randomness, self.snapshot, webhooks=self._webhooks, options=self._options
             )
+            cluster.on_prepared = self._on_prepared
             cluster.external.activate()
             cluster.on_limit = self._reached_limit
             cluster.on_process_error = self._process_failed

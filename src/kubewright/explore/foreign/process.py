@@ -11,7 +11,7 @@ import contextlib
 import os
 import shlex
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 RESTART_SECONDS = 0.5
@@ -26,7 +26,16 @@ class CommandError(Exception):
 class ForeignProcess:
     """A program that is restarted when it ends."""
 
-    def __init__(self, command: str, *, kubeconfig: Path, log: Path, directory: Path | None = None) -> None:
+    def __init__(
+        self,
+        command: str,
+        *,
+        kubeconfig: Path,
+        log: Path,
+        directory: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`environment`: variables in addition to those of this process."""
         try:
             self.arguments = shlex.split(command)
         except ValueError as error:
@@ -42,7 +51,8 @@ class ForeignProcess:
         self.on_start: Callable[[], None] | None = None
         self.on_exit: Callable[[], None] | None = None
         """Is called when the program has ended by itself."""
-        self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "PYTHONUNBUFFERED": "1"}
+        own = {"KUBECONFIG": str(kubeconfig), "PYTHONUNBUFFERED": "1"}
+        self._environment = {**os.environ, **own, **(environment or {})}
         self._directory = directory
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None

@@ -76,6 +76,8 @@ class SimulatedCluster:
     """The identity of the operator."""
     has_failure_events = False
     """Whether the operator records an Event for a reconcile that fails."""
+    allows_data_loss = False
+    """Whether CRDs are installed whose schema removes fields of stored objects."""
 
     def __init__(
         self,
@@ -197,7 +199,14 @@ class SimulatedCluster:
             return
         client = self.client.with_field_manager(operator.name)
         bundle = self.plane.authority.certificate
-        await install_definitions(client, operator.kinds, conversion_url=URL, ca_bundle=bundle, adopt=True)
+        await install_definitions(
+            client,
+            operator.kinds,
+            conversion_url=URL,
+            ca_bundle=bundle,
+            adopt=True,
+            allow_data_loss=self.allows_data_loss,
+        )
         if has_webhooks(operator):
             operator.settings.development = True
             self.webhooks.server = build_webhook_server(operator, client)

@@ -73,6 +73,11 @@ class ModuleFactory:
             )
         return found
 
+    @property
+    def modules(self) -> list[ModuleType]:
+        """The modules of the project that the last instance was created from."""
+        return [sys.modules[each] for each in sorted(self._owned or ()) if each in sys.modules]
+
     def _forget(self) -> None:
         """Remove the modules of the last instance from `sys.modules`; the instance keeps them alive."""
         if self._owned is None:

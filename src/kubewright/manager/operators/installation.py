@@ -96,7 +96,7 @@ async def plan_installation(
     new: list[str] = []
     existing: list[str] = []
     foreign: list[str] = []
-    for manifest in _definitions(kinds):
+    for manifest in definitions_of(kinds):
         name = manifest["metadata"]["name"]
         stored = await _find(client, name)
         names = new if stored is None else existing if is_installed_by(stored, owner) else foreign
@@ -120,6 +120,7 @@ async def install_definitions(
     kinds: Sequence[type[MetaObject]],
     *,
     adopt: bool = False,
+    allow_data_loss: bool = False,
     conversion_url: str = "",
     ca_bundle: bytes = b"",
     timeout: float = 30.0,
@@ -127,17 +128,17 @@ async def install_definitions(
     """Apply the CRDs of kinds, with all versions, and wait until they are served; return their names.
 
     The field manager of the client is the owner of the CRDs. Raises `InstallationError` if a CRD of another
-    owner would be changed, unless `adopt` is set; if stored objects would lose fields; or if the API server
-    rejects the CRD or its names.
+    owner would be changed, unless `adopt` is set; if stored objects would lose fields, unless
+    `allow_data_loss` is set; or if the API server rejects the CRD or its names.
     """
     client = client if client.options.field_manager else client.with_field_manager(DEFAULT_OWNER)
     names = []
-    for manifest in _definitions(kinds):
+    for manifest in definitions_of(kinds):
         conversion = manifest["spec"].get("conversion") or {}
         if conversion_url and conversion.get("strategy") == "Webhook":
             conversion["webhook"]["clientConfig"] = _client_config(f"{conversion_url}/convert", ca_bundle)
         names.append(manifest["metadata"]["name"])
-        await _install_definition(client, manifest, adopt=adopt)
+        await _install_definition(client, manifest, adopt=adopt, allow_data_loss=allow_data_loss)
     for name in names:
         await _wait_until_established(client, name, timeout)
     async with asyncio.timeout(timeout):
@@ -147,7 +148,7 @@ async def install_definitions(
     return names
 
 
-def _definitions(kinds: Sequence[type[MetaObject]]) -> Iterator[dict[str, Any]]:
+def definitions_of(kinds: Sequence[type[MetaObject]]) -> Iterator[dict[str, Any]]:
     """Return the CRDs of kinds, each with all of its versions."""
     from kubewright.manifests import crd  # only during development
 
@@ -164,7 +165,9 @@ async def _find(client: Client, name: str) -> dict[str, Any] | None:
     return found
 
 
-async def _install_definition(client: Client, manifest: dict[str, Any], *, adopt: bool) -> None:
+async def _install_definition(
+    client: Client, manifest: dict[str, Any], *, adopt: bool, allow_data_loss: bool
+) -> None:
     """Apply a CRD that does not exist, that this owner installed, or that it adopts."""
     name, owner = manifest["metadata"]["name"], client.options.field_manager
     manifest["metadata"].setdefault("annotations", {})[OWNER_ANNOTATION] = owner
@@ -180,7 +183,7 @@ async def _install_definition(client: Client, manifest: dict[str, Any], *, adopt
                 f"declared one; declare the kind with @resource(..., external=True) to use it as it is, or "
                 "adopt and replace it with --adopt-crds"
             )
-        removed = removed_by(stored, planned)
+        removed = [] if allow_data_loss else removed_by(stored, planned)
         if removed and await _has_objects(client, stored):
             more = f" and {len(removed) - 3} more" if len(removed) > 3 else ""
             raise InstallationError(

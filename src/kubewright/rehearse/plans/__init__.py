@@ -1,0 +1,1 @@
+"""Plans: what an operator would do with the objects of a cluster."""
