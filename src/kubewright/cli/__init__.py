@@ -8,7 +8,8 @@ click; the one-line help texts are therefore here.
 - `operators`: commands that run, explore and show operators
 - `clusters`: commands for control planes and stores
 - `completion`, `version`: the other commands; `groups`: groups of commands
-- `project_modules`, `project_deployment`, `kubeconfig_file`, `kubeconfig_options`: what several commands use
+- `project_modules`, `project_deployment`, `kubeconfig_file`, `kubeconfig_options`, `snapshot_source`: what
+  several commands use
 
 Errors print one line `Error: ...` on stderr and exit with code 1, or 2 for wrong usage. Expected errors are
 `click.ClickException`s; for others, `KUBEWRIGHT_TRACEBACK=1` prints the traceback.
@@ -54,6 +55,7 @@ COMMANDS: Final[dict[str, Command]] = {
         "operators.explore", "Find bugs of an operator: run scenarios with a fault at every point."
     ),
     "diff": Command("clusters.diff", "Print what changed in a control plane between two revisions."),
+    "export": Command("clusters.export", "Write the objects of a cluster to a file, redacted."),
     "edit": Command("projects.edit", "Change the settings of a project."),
     "init": Command("projects.init", "Create a project."),
     "load": Command("clusters.load", "Load images into the containerd of a node of this machine."),
@@ -64,6 +66,7 @@ COMMANDS: Final[dict[str, Command]] = {
         "clusters.migrate_storage", "Store all objects of CRDs in their storage version."
     ),
     "node": Command("clusters.node", "Prepare machines as nodes, without kubeadm."),
+    "plan": Command("operators.plan", "Show what an operator would do with the objects of a cluster."),
     "restore": Command("clusters.restore", "Restore a backup to a store."),
     "rewind": Command("clusters.rewind", "Restore an earlier state of a control plane."),
     "run": Command("operators.run", "Run an operator or an API server."),

@@ -10,6 +10,9 @@
 - `snapshot`: `ClusterSnapshot`, the objects of a cluster at one moment
 - `export_files`: files and directories with the objects of a cluster
 - `snapshot_storage`: the storage of a control plane that starts with the objects of a snapshot
+- `kind_selection`: `KindSelection`, which resources of a cluster are read
+- `cluster_reader`: reads the objects of a cluster with lists
+- `plans`: what an operator would do with the objects of a cluster
 - `rehearsal`: `Rehearsal`, a control plane with these objects and operators in one event loop
 """
 

@@ -72,7 +72,9 @@ async def read_cluster(
         if on_resource is not None:
             on_resource(name, len(snapshot.objects) - before)
     if not snapshot.objects:
-        raise SnapshotError(f"no objects could be read: {'; '.join(snapshot.notes) or 'the cluster has none'}")
+        raise SnapshotError(
+            f"no objects could be read: {'; '.join(snapshot.notes) or 'the cluster has none'}"
+        )
     return snapshot
 
 

@@ -83,7 +83,7 @@ class Redactor:
 
     def __init__(self, key: bytes | None = None, *, secrets_only: bool = False) -> None:
         """`secrets_only`: replace the data of Secrets only, in objects that do not leave this process."""
-        self.key = key if key is not None else secrets.token_bytes(32)
+        self.key: Final = key if key is not None else secrets.token_bytes(32)
         self._secrets_only = secrets_only
         self._known: dict[str, str] = {}
 

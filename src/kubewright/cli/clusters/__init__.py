@@ -5,6 +5,7 @@
 - `dns`: `kubewright dns`: serves cluster DNS
 - `envtest`: `kubewright envtest`: writes executables that Go's envtest starts
 - `history_requests`: requests of `kubewright rewind` and `kubewright diff` to the history of a control plane
+- `export`: `kubewright export`: writes the objects of a cluster to a file, redacted
 - `load`: `kubewright load`: brings images to the nodes of this machine
 - `migrate_storage`: `kubewright migrate-storage`: stores all objects of CRDs in their storage version
 - `node`: `kubewright node`: what a machine needs to be a node

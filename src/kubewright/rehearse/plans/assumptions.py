@@ -4,9 +4,9 @@
     assumed.start()
 
 There are no nodes in a rehearsal. Pods of the snapshot stay as they are. Pods that are created become ready
-after a delay, those of new Jobs complete; pods that are deleted end. New claims are bound, and new Services of
-type LoadBalancer get an address. The controllers of workloads do the rest, so that a Deployment rolls out as
-in a cluster in which every image starts.
+after a delay, those of new Jobs complete; pods that are deleted end. New claims are bound, and new Services
+of type LoadBalancer get an address. The controllers of workloads do the rest, so that a Deployment rolls out
+as in a cluster in which every image starts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`BlockingProxy`: an HTTP proxy that lists the external systems which a program calls, and rejects the calls.
+"""`BlockingProxy`: an HTTP proxy that lists the external systems that a program calls, and rejects them.
 
 Programs find it in `HTTP_PROXY` and `HTTPS_PROXY`, which the HTTP clients of Go, Python and most other
 languages use. Connections that ignore these variables, and other protocols, are not seen.
@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 _LIMIT: Final = 64 * 1024
 _RESPONSE: Final = (
-    b"HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b"
+    b"HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/plain\r\n"
+    b"Content-Length: %d\r\nConnection: close\r\n\r\n%b"
 )
 _TEXT: Final = b"blocked by kubewright plan: no fake is declared for this address\n"
 

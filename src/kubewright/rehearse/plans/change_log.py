@@ -1,7 +1,7 @@
 """`ChangeLog`: the objects that changed since a moment, with their first and last state.
 
-It is a listener of the dispatcher of a control plane, and stores only what changes: the cost of a plan depends
-on the number of changes, not of objects.
+It is a listener of the dispatcher of a control plane, and stores only what changes: the cost of a plan
+depends on the number of changes, not of objects.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which changes disrupt what runs: pods that restart, volumes and addresses that disappear.
 
 `disruption_of` judges one change of an object by the fields that differ; what it returns is the reason that
-reports show. The rules are those of the controllers of Kubernetes: another pod template restarts the pods of a
-workload, another selector or port of a Service changes where its traffic goes, and so on.
+reports show. The rules are those of the controllers of Kubernetes: another pod template restarts the pods of
+a workload, another selector or port of a Service changes where its traffic goes, and so on.
 """
 
 from __future__ import annotations

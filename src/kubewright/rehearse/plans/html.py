@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from .change_tree import MARKS, ChangeNode, change_title, change_trees, headline, problem_sections, shown_value
+from .change_tree import (
+    MARKS,
+    ChangeNode,
+    change_title,
+    change_trees,
+    headline,
+    problem_sections,
+    shown_value,
+)
 from .model import CHANGES, NOTHING, Plan, PlannedChange
 
 _STYLE = """
@@ -22,7 +30,8 @@ _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 78rem; margin: 2rem auto; padding: 0 1rem }
 h1, h2 { line-height: 1.2 }
 code, pre, .fields td { font: 13px/1.45 ui-monospace, monospace; overflow-wrap: anywhere }
-pre { padding: .6rem .8rem; border: 1px solid var(--line); border-radius: 6px; overflow-x: auto; margin: .4rem 0 }
+pre { padding: .6rem .8rem; border: 1px solid var(--line); border-radius: 6px; overflow-x: auto }
+pre { margin: .4rem 0 }
 ul.tree, ul.tree ul { list-style: none; padding-left: 1.3rem; margin: .2rem 0 }
 ul.tree { padding-left: 0 }
 ul.tree ul { border-left: 1px solid var(--line) }
@@ -90,7 +99,8 @@ def _change(change: PlannedChange) -> str:
         f"<small>{escape(change_title(change))}</small>{disruption}{policy}"
     )
     rows = "".join(
-        f"<tr><td>{escape(each.path.lstrip('.'))}</td><td class='minus'>{escape(shown_value(each.before))}</td>"
+        f"<tr><td>{escape(each.path.lstrip('.'))}</td>"
+        f"<td class='minus'>{escape(shown_value(each.before))}</td>"
         f"<td class='plus'>{escape(shown_value(each.after))}</td></tr>"
         for each in change.fields
     )

@@ -8,13 +8,13 @@ values are redacted.
 | 0 | nothing would change |
 | 1 | the plan is incomplete: an error, a missing permission, a blocked call; or the policy denies a change |
 | 2 | something would change |
-| 3 | something would be disrupted: pods restarted, volumes deleted, Services changed, stored objects rejected |
+| 3 | something would be disrupted: pods restart, volumes are deleted, stored objects are rejected |
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
@@ -202,8 +202,10 @@ class Plan:
             counts[verb] = counts.get(verb, 0) + 1
         order = ("create", "change", "change the status of", "recreate", "delete")
         parts = [f"{verb} {counts[verb]}" for verb in order if verb in counts]
-        text = f"{', '.join(parts)} object{'s' if sum(counts.values()) != 1 else ''}" if parts else "no changes"
-        extra = [
+        text = (
+            f"{', '.join(parts)} object{'s' if sum(counts.values()) != 1 else ''}" if parts else "no changes"
+        )
+        extra: list[tuple[Sized, str]] = [
             (self.disruptions, "disruptive change"),
             (self.rejected, "stored object that the new schema rejects"),
             (self.errors, "error"),

@@ -1,8 +1,8 @@
 """What differs between two states of an object: fields, and a diff.
 
-Fields that the server maintains (UIDs, versions, times, `managedFields`) are not compared. Items of lists with
-names, such as containers and conditions, are compared by name. Values are shown redacted; a value that was
-redacted in the source cannot be compared, and counts as unchanged (`uncertain`).
+Fields that the server maintains (UIDs, versions, times, `managedFields`) are not compared. Items of lists
+with names, such as containers and conditions, are compared by name. Values are shown redacted; a value that
+was redacted in the source cannot be compared, and counts as unchanged (`uncertain`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The process in which `versions` runs the previous version of an operator.
 
-It reads an `OldVersionInput` from standard input and writes an `OldVersionResult` to standard output; what the
-operator prints goes to standard error.
+It reads an `OldVersionInput` from standard input and writes an `OldVersionResult` to standard output; what
+the operator prints goes to standard error.
 """
 
 from __future__ import annotations

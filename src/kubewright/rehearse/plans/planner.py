@@ -23,11 +23,12 @@ from kubewright.api.encoding import codec
 from kubewright.api.errors import APIError
 from kubewright.api.unstructured import Unstructured
 from kubewright.client.readiness import readiness_of
+from kubewright.explore.simulation.loop import Livelock
 from kubewright.manager import Operator
 from kubewright.manager.operators.installation import InstallationError, definitions_of
 from kubewright.manifests.project import read_project
 from kubewright.rehearse.redaction import Redactor
-from kubewright.rehearse.rehearsal import LIMIT_SECONDS, QUIET_SECONDS, Livelock, Rehearsal
+from kubewright.rehearse.rehearsal import LIMIT_SECONDS, QUIET_SECONDS, Rehearsal
 from kubewright.rehearse.snapshot import ClusterSnapshot, ObjectName
 
 from .assumptions import DISABLED, AssumedReadiness
@@ -133,7 +134,9 @@ class _PlannedOperator:
             log.stop()
             plan.seconds = max(log.changed_at - began, 0.0)
             if not is_idle and rehearsal.limit is None and not plan.errors:
-                plan.notes.append(f"the operator still changed objects after {options.limit:g} virtual seconds")
+                plan.notes.append(
+                    f"the operator still changed objects after {options.limit:g} virtual seconds"
+                )
             rehearsal.run(self._finish(log))
             final = rehearsal.run(snapshot_of(cluster.plane.server, rehearsal.snapshot))
             final.time = datetime.fromtimestamp(rehearsal.loop.epoch + rehearsal.loop.now, UTC)
@@ -192,12 +195,11 @@ def new_plan(name: str, snapshot: ClusterSnapshot, options: PlanOptions, account
         service_account=account,
         notes=list(snapshot.notes),
     )
-    version = snapshot.kubernetes_version
+    version = snapshot.kubernetes_version.removeprefix("v")
     if not version:
         plan.notes.append(f"the version of the source is not known: {plan.kubernetes_version} was used")
-    elif not version.removeprefix("v").startswith(f"{plan.kubernetes_version}."):
-        if version.removeprefix("v") != plan.kubernetes_version:
-            plan.notes.append(f"the source has version {version}: {plan.kubernetes_version} was used")
+    elif not f"{version}.".startswith(f"{plan.kubernetes_version}."):
+        plan.notes.append(f"the source has version {version}: {plan.kubernetes_version} was used")
     return plan
 
 

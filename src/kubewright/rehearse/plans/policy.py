@@ -90,7 +90,9 @@ class PlanPolicy:
         for change in sorted(plan.changes, key=lambda each: each.actor != "operator"):
             if self._denies(change):
                 change.policy = "denied"
-            elif self._allows(change) or (change.actor == "cluster" and not allowed.isdisjoint(change.owners)):
+            elif self._allows(change) or (
+                change.actor == "cluster" and not allowed.isdisjoint(change.owners)
+            ):
                 change.policy = "allowed"
                 allowed.add(change.name)
 

@@ -175,8 +175,8 @@ class _ProgramRun:
             if not self.injector.has_requests:
                 if seconds > START_SECONDS:
                     raise CommandError(
-                        f"{command} sent no request to the API server within {START_SECONDS:g} s; it must use "
-                        "the kubeconfig in KUBECONFIG"
+                        f"{command} sent no request to the API server within {START_SECONDS:g} s; it must "
+                        "use the kubeconfig in KUBECONFIG"
                     )
                 continue
             if self.activity.idle_seconds >= quiet:

@@ -84,6 +84,4 @@ def _print_change(change: PlannedChange, console: Console, indent: str) -> None:
         text = f"{indent}    {each.path.lstrip('.')}: {shown_value(each.before)} -> {shown_value(each.after)}"
         console.print(Text(text, style="dim" if each.is_status else ""), soft_wrap=True)
     if len(change.fields) > MAX_FIELDS:
-        console.print(
-            Text(f"{indent}    and {len(change.fields) - MAX_FIELDS} more fields", style="dim")
-        )
+        console.print(Text(f"{indent}    and {len(change.fields) - MAX_FIELDS} more fields", style="dim"))

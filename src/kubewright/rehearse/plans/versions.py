@@ -5,7 +5,8 @@
 
 Its code runs in a Python process of its own, so that both versions can have modules of the same name. That
 process gets the snapshot on its standard input, and returns the state in which the previous version is idle,
-and what it would do from there; the plan of the new version starts in that state, and leaves out what both do.
+and what it would do from there; the plan of the new version starts in that state, and leaves out what both
+do.
 
 Dependencies come from the environment of this process. Those of an image directory are used for modules that
 are not installed here.
@@ -155,7 +156,7 @@ def _extract_wheel(path: Path, target: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             if sum(each.file_size for each in archive.infolist()) > MAX_BYTES:
                 raise VersionError(f"{path.name} is larger than {MAX_BYTES >> 20} MiB")
-            archive.extractall(target)  # names that leave the directory are corrected by zipfile
+            archive.extractall(target)  # noqa: S202 - zipfile corrects names that leave the directory
     except (OSError, zipfile.BadZipFile) as error:
         raise VersionError(f"cannot read {path.name}: {getattr(error, 'strerror', None) or error}") from None
 
@@ -212,7 +213,7 @@ def run_previous_version(
         limit=options.limit,
         redaction_key=options.redactor.key,
     )
-    done = subprocess.run(  # noqa: S603 - this interpreter
+    done = subprocess.run(
         [sys.executable, "-m", "kubewright.rehearse.plans.old_version"],
         input=msgspec.json.encode(given),
         capture_output=True,

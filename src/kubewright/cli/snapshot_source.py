@@ -1,0 +1,98 @@
+"""Where the objects of a plan come from: a cluster of the kubeconfig, or an export."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from kubewright.api.declaring.declarations import Rbac
+    from kubewright.client import Client
+    from kubewright.rehearse.kind_selection import KindSelection
+    from kubewright.rehearse.redaction import Redactor
+    from kubewright.rehearse.snapshot import ClusterSnapshot
+
+
+def read_source(
+    source: str, *, kubeconfig: str | None, rules: Sequence[Rbac] | None, namespaces: Sequence[str] = ()
+) -> ClusterSnapshot:
+    """Return the objects of a context, a kubeconfig file or an export.
+
+    Of a cluster, Secrets are redacted; reports redact everything else. `rules` select the kinds, `None` all.
+    """
+    from kubewright.rehearse.export_files import read_export
+    from kubewright.rehearse.kind_selection import KindSelection
+    from kubewright.rehearse.redaction import Redactor
+    from kubewright.rehearse.snapshot import SnapshotError
+
+    path = Path(source)
+    if path.exists() and not _is_kubeconfig(path):
+        try:
+            return read_export(path)
+        except SnapshotError as error:
+            raise click.ClickException(str(error)) from None
+    selection = KindSelection() if rules is None else KindSelection.of_rules(rules)
+    return read_context(
+        "" if path.exists() else source,
+        kubeconfig=str(path) if path.exists() else kubeconfig,
+        select=lambda client: _selected(selection),
+        redactor=Redactor(secrets_only=True),
+        namespaces=namespaces,
+    )
+
+
+async def _selected(selection: KindSelection) -> KindSelection:
+    return selection
+
+
+def read_context(
+    context: str,
+    *,
+    kubeconfig: str | None,
+    select: Callable[[Client], object],
+    redactor: Redactor | None,
+    namespaces: Sequence[str] = (),
+) -> ClusterSnapshot:
+    """Return the objects of a cluster; expected errors become one line."""
+    from kubewright.api.errors import APIError
+    from kubewright.client import Client, load_config
+    from kubewright.client.errors import ConfigError, ConnectionFailed
+    from kubewright.rehearse.cluster_reader import read_cluster
+    from kubewright.rehearse.snapshot import SnapshotError
+
+    async def read() -> ClusterSnapshot:
+        config = load_config(kubeconfig, context=context)
+        click.echo(f"cluster {config.server}, {config.source}", err=True)
+        async with Client.connect(config) as client:
+            selection: KindSelection = await select(client)  # type: ignore[misc]
+            return await read_cluster(
+                client,
+                selection,
+                redactor=redactor,
+                namespaces=namespaces,
+                source=context or config.server,
+                on_resource=_progress if sys.stderr.isatty() else None,
+            )
+
+    try:
+        return asyncio.run(read())
+    except (APIError, ConfigError, ConnectionFailed, SnapshotError, ValueError, TimeoutError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _progress(name: str, count: int) -> None:
+    click.echo(f"\r\x1b[K{count} {name}", err=True, nl=False)
+
+
+def _is_kubeconfig(path: Path) -> bool:
+    """Whether a file is a kubeconfig, which names a cluster."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(4096)
+    return (b"clusters:" in head and b"kind: Config" in head) or b'"kind":"Config"' in head.replace(b" ", b"")
