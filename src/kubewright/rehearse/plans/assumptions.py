@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from kubewright.api.encoding import codec
-from kubewright.api.errors import APIError
+from kubewright.api.errors import APIError, Conflict
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.unstructured import Unstructured
 from kubewright.client.patches import merge_patch
@@ -48,6 +48,8 @@ CONTROLLERS: Final = frozenset(
 """Controllers that run: those whose result does not depend on nodes, clouds or metrics."""
 DISABLED: Final = component_names() - CONTROLLERS
 NODE: Final = "assumed-node"
+"""The node of new pods, if the snapshot has none."""
+_NODE: Final = GroupVersionKind("", "v1", "Node")
 _POD: Final = GroupVersionKind("", "v1", "Pod")
 _CLAIM: Final = GroupVersionKind("", "v1", "PersistentVolumeClaim")
 _SERVICE: Final = GroupVersionKind("", "v1", "Service")
@@ -64,6 +66,7 @@ class AssumedReadiness:
         self._pending: set[tuple[str, str, str]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._addresses = itertools.count(1)
+        self._nodes: list[str] = []
         self._actions: dict[str, Callable[[dict[str, Any]], Coroutine[Any, Any, None] | None]] = {
             "pods": self._pod,
             "persistentvolumeclaims": self._claim,
@@ -74,8 +77,9 @@ class AssumedReadiness:
         """Handle the changes of objects from now on."""
         self._dispatcher.listeners.append(self)
 
-    async def complete_new_jobs(self) -> None:
-        """Complete the pods of Jobs that are created from now on; others keep running."""
+    async def prepare(self) -> None:
+        """Prepare for the start of the operator: pods of Jobs that are created from now on complete."""
+        await self._node()
         jobs = await self._client.list("jobs.batch")
         self._known_jobs = frozenset(each.raw["metadata"]["uid"] for each in jobs)
 
@@ -126,7 +130,7 @@ class AssumedReadiness:
         phase = (pod.get("status") or {}).get("phase") or "Pending"
         if metadata.get("deletionTimestamp"):
             return self._end_pod(metadata)
-        if phase != "Pending" or spec.get("schedulingGates") or spec.get("nodeName") not in (None, "", NODE):
+        if phase != "Pending" or spec.get("schedulingGates") or spec.get("nodeName"):
             return None
         return self._run_pod(pod)
 
@@ -138,11 +142,12 @@ class AssumedReadiness:
     async def _run_pod(self, pod: dict[str, Any]) -> None:
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
         if not pod["spec"].get("nodeName"):
+            node = _required_node(pod) or await self._node()
             binding = {
                 "apiVersion": "v1",
                 "kind": "Binding",
                 "metadata": {"name": name, "namespace": namespace},
-                "target": {"kind": "Node", "name": NODE},
+                "target": {"kind": "Node", "name": node},
             }
             bindings = self._client.subresource("binding", _POD, name, namespace=namespace)
             await bindings.create(Unstructured(binding))
@@ -150,6 +155,21 @@ class AssumedReadiness:
         await self._client.patch(
             _POD, name, merge_patch({"status": status}), namespace=namespace, subresource="status"
         )
+
+    async def _node(self) -> str:
+        """Return the name of a node, in turn; controllers leave out pods whose node does not exist."""
+        if not self._nodes:
+            nodes = [each.raw for each in await self._client.list(_NODE)]
+            self._nodes = [
+                each["metadata"]["name"] for each in nodes if not each["spec"].get("unschedulable")
+            ]
+        if not self._nodes:
+            node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
+            with contextlib.suppress(Conflict):
+                await self._client.create(Unstructured(node))
+            self._nodes = [NODE]
+        self._nodes.append(self._nodes.pop(0))
+        return self._nodes[-1]
 
     def _completes(self, pod: dict[str, Any]) -> bool:
         owners = pod["metadata"].get("ownerReferences") or ()
@@ -182,6 +202,17 @@ class AssumedReadiness:
             namespace=metadata["namespace"],
             subresource="status",
         )
+
+
+def _required_node(pod: dict[str, Any]) -> str:
+    """Return the node that a pod of a DaemonSet is for; an empty string for other pods."""
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for each in term.get("matchFields") or ():
+            if each.get("key") == "metadata.name" and each.get("values"):
+                return str(each["values"][0])
+    return ""
 
 
 def pod_status(pod: dict[str, Any], *, completes: bool, number: int) -> dict[str, Any]:

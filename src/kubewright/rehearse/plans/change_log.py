@@ -31,8 +31,10 @@ _EVENTS: Final = frozenset(("events", "events.events.k8s.io"))
 _IGNORED: Final = frozenset(("leases.coordination.k8s.io", "leasecandidates.coordination.k8s.io"))
 _CLUSTER_SOURCES: Final = frozenset(each.event_source or each.name for each in COMPONENTS)
 """What the controllers of the cluster name themselves in Events."""
+_REVISION: Final = "deployment.kubernetes.io/revision"
+"""Annotation that the controller of Deployments sets."""
 WrittenObject = tuple[str, str, str, str]
-"""Group, resource, namespace and name."""
+"""Group, resource (or `resource/status`), namespace and name."""
 
 
 @dataclass(slots=True)
@@ -126,12 +128,19 @@ class ChangeLog:
             after = codec.loads(entry.after) if entry.after is not None else None
             if before is not None and after is not None:
                 before = await self._in_version(before, after["apiVersion"])
+            name = ObjectName.of(after or before or {})
+            resource, _, group = entry.resource.partition(".")
+            is_written, has_status = (
+                (group, each, name.namespace, name.name) in by_operator
+                for each in (resource, f"{resource}/status")
+            )
+            is_operator = is_written or has_status
+            if is_operator and not has_status and before is not None and after is not None:
+                after = _with_status_of(before, after)
             change = self._change(entry, before, after)
             if change is None:
                 continue
-            resource, _, group = entry.resource.partition(".")
-            where = (group, resource, change.name.namespace, change.name.name)
-            change.actor = "operator" if where in by_operator else "cluster"
+            change.actor = "operator" if is_operator else "cluster"
             change.disruption = disruption_of(change, before, custom)
             change.owners = await self._owners(after or before or {}, key)
             found.append(change)
@@ -246,10 +255,28 @@ class ChangeLog:
         ]
 
 
+def _with_status_of(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with what controllers of the cluster maintain as it was before."""
+    after = {name: value for name, value in after.items() if name != "status"}
+    if "status" in before:
+        after["status"] = before["status"]
+    revision = (before["metadata"].get("annotations") or {}).get(_REVISION)
+    if revision is not None:
+        metadata = after["metadata"]
+        annotations = {**(metadata.get("annotations") or {}), _REVISION: revision}
+        after["metadata"] = {**metadata, "annotations": annotations}
+    return after
+
+
 def written_objects(requests: Iterable[RequestRecord]) -> set[WrittenObject]:
     """Return what the operator has written."""
     return {
-        (each.group, each.resource, each.namespace, each.name)
+        (
+            each.group,
+            f"{each.resource}/status" if each.subresource == "status" else each.resource,
+            each.namespace,
+            each.name,
+        )
         for each in requests
         if each.actor == "operator"
         and each.verb not in ("get", "list", "watch")

@@ -206,6 +206,7 @@ class Plan:
             f"{', '.join(parts)} object{'s' if sum(counts.values()) != 1 else ''}" if parts else "no changes"
         )
         extra: list[tuple[Sized, str]] = [
+            (self.schema, "change of a CRD"),
             (self.disruptions, "disruptive change"),
             (self.rejected, "stored object that the new schema rejects"),
             (self.errors, "error"),
@@ -223,7 +224,7 @@ def _plural(count: int, noun: str) -> str:
     """Return a number with a noun, whose first part becomes a plural: `2 changes denied by the policy`."""
     if count == 1:
         return f"1 {noun}"
-    head = re.split(" (?=that |denied )", noun, maxsplit=1)
+    head = re.split(" (?=that |denied |of )", noun, maxsplit=1)
     return f"{count} {' '.join((f'{head[0]}s', *head[1:]))}"
 
 

@@ -120,7 +120,7 @@ class _PlannedOperator:
                 return PlannedRun(plan, rehearsal.snapshot)
             rehearsal.run(rehearsal.settle(quiet=1.0, limit=options.limit))
             if self._assumed is not None:
-                rehearsal.run(self._assumed.complete_new_jobs())
+                rehearsal.run(self._assumed.prepare())
             cluster.start_recording()
             log = ChangeLog(cluster.plane.server, clock=rehearsal.loop.time, redactor=options.redactor)
             log.start()

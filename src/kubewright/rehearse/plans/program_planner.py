@@ -103,7 +103,7 @@ async def plan_program(
         if not await _install(plane, plan, options):
             return PlannedRun(plan, snapshot)
         if assumed is not None:
-            await assumed.complete_new_jobs()
+            await assumed.prepare()
         process = ForeignProcess(
             command,
             kubeconfig=kubeconfig,
