@@ -1,4 +1,4 @@
-"""`kubewright plan --against` in CI form: upgrades that would harm a cluster end with an exit code and a report."""
+"""`kubewright plan --against` in CI form: an upgrade that would harm a cluster has an exit code of its own."""
 
 from __future__ import annotations
 
