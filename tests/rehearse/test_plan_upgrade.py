@@ -1,4 +1,4 @@
-"""`kubewright plan --against` in CI form: an upgrade that would harm a cluster has an exit code of its own."""
+"""`kubewright plan --against` in CI form: an upgrade that would harm a cluster has its exit code."""
 
 from __future__ import annotations
 
