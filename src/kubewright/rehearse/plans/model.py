@@ -126,7 +126,7 @@ class RejectedObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """An object that did not become ready; the operator may do more when it does."""
+    """An object that did not become ready; the operator can continue when it does."""
 
     object: str
     message: str
