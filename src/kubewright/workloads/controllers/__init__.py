@@ -35,7 +35,7 @@ with a function `add_<name>_controller(manager)` and a line in `COMPONENTS`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Component(NamedTuple):
@@ -72,290 +72,231 @@ _TRUST_BUNDLE = '"clusterTrustBundle"'
 _NOT_READY = '"node.kubernetes.io/not-ready"'
 """Taint of nodes that have registered, until they are ready."""
 
+
+def _component(name: str, function: str, triggers: tuple[str, ...], **options: Any) -> Component:
+    """Return a component of this package: `function` is `module:function` below `kubewright.workloads`."""
+    module, _, function = function.partition(":")
+    return Component(name, f"kubewright.workloads.{module}", function, triggers, **{"user": name, **options})
+
+
 COMPONENTS: tuple[Component, ...] = (
-    Component(
-        "kubelet",
-        "kubewright.workloads.nodes.component",
-        "add_simulated_nodes",
-        ("pods",),
-        "system:node:kubewright",
-        "kubelet",
-    ),
-    Component(
+    _component("kubelet", "nodes.component:add_simulated_nodes", ("pods",), user="system:node:kubewright"),
+    _component(
         "node-lifecycle-controller",
-        "kubewright.workloads.controllers.node_lifecycle",
-        "add_node_lifecycle_controller",
+        "controllers.node_lifecycle:add_node_lifecycle_controller",
         ("pods",),
-        "node-controller",
-        "node-controller",
+        user="node-controller",
+        event_source="node-controller",
         text_triggers=(("nodes", _NOT_READY),),
     ),
-    Component(
+    _component(
         "node-ipam-controller",
-        "kubewright.workloads.controllers.node_ipam",
-        "add_node_ipam_controller",
+        "controllers.node_ipam:add_node_ipam_controller",
         ("nodes",),
-        "node-controller",
-        "cidrAllocator",
+        user="node-controller",
+        event_source="cidrAllocator",
     ),
-    Component(
+    _component(
         "taint-eviction-controller",
-        "kubewright.workloads.controllers.taint_eviction",
-        "add_taint_eviction_controller",
+        "controllers.taint_eviction:add_taint_eviction_controller",
         ("pods",),
-        "node-controller",
-        "taint-eviction-controller",
+        user="node-controller",
     ),
-    Component(
+    _component(
         "pod-garbage-collector-controller",
-        "kubewright.workloads.controllers.pod_garbage_collector",
-        "add_pod_garbage_collector",
+        "controllers.pod_garbage_collector:add_pod_garbage_collector",
         ("pods",),
-        "pod-garbage-collector",
+        user="pod-garbage-collector",
     ),
-    Component(
-        "deployment-controller",
-        "kubewright.workloads.controllers.deployment",
-        "add_deployment_controller",
-        ("deployments.apps",),
-        "deployment-controller",
+    _component(
+        "deployment-controller", "controllers.deployment:add_deployment_controller", ("deployments.apps",)
     ),
-    Component(
+    _component(
         "daemonset-controller",
-        "kubewright.workloads.controllers.daemon_set",
-        "add_daemon_set_controller",
+        "controllers.daemon_set:add_daemon_set_controller",
         ("daemonsets.apps",),
-        "daemon-set-controller",
+        user="daemon-set-controller",
     ),
-    Component(
+    _component(
         "statefulset-controller",
-        "kubewright.workloads.controllers.stateful_set",
-        "add_stateful_set_controller",
+        "controllers.stateful_set:add_stateful_set_controller",
         ("statefulsets.apps",),
-        "statefulset-controller",
     ),
-    Component(
-        "replicaset-controller",
-        "kubewright.workloads.controllers.replica_set",
-        "add_replica_set_controller",
-        ("replicasets.apps",),
-        "replicaset-controller",
+    _component(
+        "replicaset-controller", "controllers.replica_set:add_replica_set_controller", ("replicasets.apps",)
     ),
-    Component(
+    _component(
         "replicationcontroller-controller",
-        "kubewright.workloads.controllers.replica_set",
-        "add_replication_controller_controller",
+        "controllers.replica_set:add_replication_controller_controller",
         ("replicationcontrollers",),
-        "replication-controller",
-        "replication-controller",
+        user="replication-controller",
+        event_source="replication-controller",
     ),
-    Component(
+    _component(
         "endpointslice-controller",
-        "kubewright.workloads.controllers.endpoints",
-        "add_endpointslice_controller",
+        "controllers.endpoints:add_endpointslice_controller",
         ("services",),
-        "endpointslice-controller",
-        "endpoint-slice-controller",
+        event_source="endpoint-slice-controller",
     ),
-    Component(
+    _component(
         "endpoints-controller",
-        "kubewright.workloads.controllers.endpoints",
-        "add_endpoints_controller",
+        "controllers.endpoints:add_endpoints_controller",
         ("services",),
-        "endpoint-controller",
-        "endpoint-controller",
+        user="endpoint-controller",
+        event_source="endpoint-controller",
     ),
-    Component(
+    _component(
         "endpointslice-mirroring-controller",
-        "kubewright.workloads.controllers.endpoints",
-        "add_endpointslice_mirroring_controller",
+        "controllers.endpoints:add_endpointslice_mirroring_controller",
         ("endpoints",),
-        "endpointslicemirroring-controller",
-        "endpoint-slice-mirroring-controller",
+        user="endpointslicemirroring-controller",
+        event_source="endpoint-slice-mirroring-controller",
     ),
-    Component(
-        "job-controller",
-        "kubewright.workloads.controllers.job",
-        "add_job_controller",
-        ("jobs.batch",),
-        "job-controller",
-    ),
-    Component(
-        "cronjob-controller",
-        "kubewright.workloads.controllers.cron_job",
-        "add_cronjob_controller",
-        ("cronjobs.batch",),
-        "cronjob-controller",
-    ),
-    Component(
+    _component("job-controller", "controllers.job:add_job_controller", ("jobs.batch",)),
+    _component("cronjob-controller", "controllers.cron_job:add_cronjob_controller", ("cronjobs.batch",)),
+    _component(
         "ttl-after-finished-controller",
-        "kubewright.workloads.controllers.ttl_after_finished",
-        "add_ttl_after_finished_controller",
+        "controllers.ttl_after_finished:add_ttl_after_finished_controller",
         ("jobs.batch",),
-        "ttl-after-finished-controller",
     ),
-    Component(
+    _component(
         "disruption-controller",
-        "kubewright.workloads.controllers.disruption",
-        "add_disruption_controller",
+        "controllers.disruption:add_disruption_controller",
         ("poddisruptionbudgets.policy",),
-        "disruption-controller",
-        "controllermanager",
+        event_source="controllermanager",
     ),
-    Component(
+    _component(
         "kube-scheduler",
-        "kubewright.workloads.scheduler.scheduler",
-        "add_scheduler",
+        "scheduler.scheduler:add_scheduler",
         ("pods",),
-        "system:kube-scheduler",
-        "default-scheduler",
+        user="system:kube-scheduler",
+        event_source="default-scheduler",
     ),
-    Component(
+    _component(
         "horizontal-pod-autoscaler-controller",
-        "kubewright.workloads.controllers.pod_autoscaler",
-        "add_horizontal_pod_autoscaler_controller",
+        "controllers.pod_autoscaler:add_horizontal_pod_autoscaler_controller",
         ("horizontalpodautoscalers.autoscaling",),
-        "horizontal-pod-autoscaler",
-        "horizontal-pod-autoscaler",
+        user="horizontal-pod-autoscaler",
+        event_source="horizontal-pod-autoscaler",
     ),
-    Component(
+    _component(
         "persistentvolume-binder-controller",
-        "kubewright.workloads.controllers.persistent_volumes",
-        "add_persistent_volume_binder_controller",
+        "controllers.persistent_volumes:add_persistent_volume_binder_controller",
         ("persistentvolumeclaims", "persistentvolumes"),
-        "persistent-volume-binder",
-        "persistentvolume-controller",
+        user="persistent-volume-binder",
+        event_source="persistentvolume-controller",
     ),
-    Component(
+    _component(
         "ephemeral-volume-controller",
-        "kubewright.workloads.controllers.persistent_volumes",
-        "add_ephemeral_volume_controller",
+        "controllers.persistent_volumes:add_ephemeral_volume_controller",
         ("pods",),
-        "ephemeral-volume-controller",
-        "ephemeral_volume",
+        event_source="ephemeral_volume",
     ),
-    Component(
+    _component(
         "certificatesigningrequest-approving-controller",
-        "kubewright.workloads.controllers.certificates",
-        "add_certificate_approving_controller",
+        "controllers.certificates:add_certificate_approving_controller",
         ("certificatesigningrequests.certificates.k8s.io",),
-        "certificate-controller",
+        user="certificate-controller",
     ),
-    Component(
+    _component(
         "certificatesigningrequest-signing-controller",
-        "kubewright.workloads.controllers.certificates",
-        "add_certificate_signing_controller",
+        "controllers.certificates:add_certificate_signing_controller",
         ("certificatesigningrequests.certificates.k8s.io",),
-        "certificate-controller",
+        user="certificate-controller",
     ),
-    Component(
+    _component(
         "certificatesigningrequest-cleaner-controller",
-        "kubewright.workloads.controllers.certificates",
-        "add_certificate_cleaner_controller",
+        "controllers.certificates:add_certificate_cleaner_controller",
         ("certificatesigningrequests.certificates.k8s.io",),
-        "certificate-controller",
+        user="certificate-controller",
     ),
-    Component(
+    _component(
         "podcertificaterequest-cleaner-controller",
-        "kubewright.workloads.controllers.certificates",
-        "add_pod_certificate_cleaner_controller",
+        "controllers.certificates:add_pod_certificate_cleaner_controller",
         ("podcertificaterequests.certificates.k8s.io",),
-        "podcertificaterequestcleaner",
+        user="podcertificaterequestcleaner",
     ),
-    Component(
+    _component(
         "kube-apiserver-serving-clustertrustbundle-publisher-controller",
-        "kubewright.workloads.controllers.certificates",
-        "add_trust_bundle_publisher",
+        "controllers.certificates:add_trust_bundle_publisher",
         ("clustertrustbundles.certificates.k8s.io",),
-        "kube-apiserver-serving-clustertrustbundle-publisher",
+        user="kube-apiserver-serving-clustertrustbundle-publisher",
         text_triggers=(("pods", _TRUST_BUNDLE),),
     ),
-    Component(
+    _component(
         "kubelet-serving-approving-controller",
-        "kubewright.workloads.controllers.certificates",
-        "add_kubelet_serving_approving_controller",
+        "controllers.certificates:add_kubelet_serving_approving_controller",
         ("certificatesigningrequests.certificates.k8s.io",),
-        "system:kubelet-serving-approver",
+        user="system:kubelet-serving-approver",
     ),
-    Component(
+    _component(
         "bootstrap-signer-controller",
-        "kubewright.workloads.controllers.bootstrap_tokens",
-        "add_bootstrap_signer_controller",
+        "controllers.bootstrap_tokens:add_bootstrap_signer_controller",
         ("secrets",),
-        "bootstrap-signer",
+        user="bootstrap-signer",
         trigger_text=_BOOTSTRAP_TOKEN,
     ),
-    Component(
+    _component(
         "token-cleaner-controller",
-        "kubewright.workloads.controllers.bootstrap_tokens",
-        "add_token_cleaner_controller",
+        "controllers.bootstrap_tokens:add_token_cleaner_controller",
         ("secrets",),
-        "token-cleaner",
+        user="token-cleaner",
         trigger_text=_BOOTSTRAP_TOKEN,
     ),
-    Component(
+    _component(
         "resourceclaim-controller",
-        "kubewright.workloads.controllers.resource_claims",
-        "add_resource_claim_controller",
+        "controllers.resource_claims:add_resource_claim_controller",
         ("resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io"),
-        "resource-claim-controller",
-        "resource_claim",
+        user="resource-claim-controller",
+        event_source="resource_claim",
     ),
-    Component(
+    _component(
         "service-cidr-controller",
-        "kubewright.workloads.controllers.service_cidr",
-        "add_service_cidr_controller",
+        "controllers.service_cidr:add_service_cidr_controller",
         ("servicecidrs.networking.k8s.io",),
-        "service-cidrs-controller",
-        "service-cidr-controller",
+        user="service-cidrs-controller",
     ),
-    Component(
+    _component(
         "legacy-serviceaccount-token-cleaner-controller",
-        "kubewright.workloads.controllers.legacy_tokens",
-        "add_legacy_token_cleaner_controller",
+        "controllers.legacy_tokens:add_legacy_token_cleaner_controller",
         ("secrets",),
-        "legacy-service-account-token-cleaner",
+        user="legacy-service-account-token-cleaner",
     ),
-    Component(
+    _component(
         "persistentvolume-attach-detach-controller",
-        "kubewright.workloads.controllers.attach_detach",
-        "add_attach_detach_controller",
+        "controllers.attach_detach:add_attach_detach_controller",
         ("csidrivers.storage.k8s.io",),
-        "attachdetach-controller",
-        "attachdetach-controller",
+        user="attachdetach-controller",
+        event_source="attachdetach-controller",
     ),
-    Component(
+    _component(
         "service-lb-controller",
-        "kubewright.workloads.cloud.components",
-        "add_service_lb_controller",
+        "cloud.components:add_service_lb_controller",
         ("services",),
-        "service-controller",
-        "service-controller",
-        '"LoadBalancer"',
+        user="service-controller",
+        event_source="service-controller",
+        trigger_text='"LoadBalancer"',
     ),
-    Component(
+    _component(
         "cloud-node-controller",
-        "kubewright.workloads.cloud.components",
-        "add_cloud_node_controller",
+        "cloud.components:add_cloud_node_controller",
         ("nodes",),
-        "node-controller",
+        user="node-controller",
         trigger_text=_UNINITIALIZED,
     ),
-    Component(
+    _component(
         "cloud-node-lifecycle-controller",
-        "kubewright.workloads.cloud.components",
-        "add_cloud_node_lifecycle_controller",
+        "cloud.components:add_cloud_node_lifecycle_controller",
         ("nodes",),
-        "node-controller",
+        user="node-controller",
         trigger_text=_UNINITIALIZED,
     ),
-    Component(
+    _component(
         "node-route-controller",
-        "kubewright.workloads.cloud.components",
-        "add_node_route_controller",
+        "cloud.components:add_node_route_controller",
         ("nodes",),
-        "route-controller",
-        "route_controller",
+        user="route-controller",
+        event_source="route_controller",
         trigger_text=_UNINITIALIZED,
     ),
 )
