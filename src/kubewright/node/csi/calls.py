@@ -15,62 +15,8 @@ from kubewright.node.errors import Aborted, InvalidArgument, OutOfRange, VolumeN
 from kubewright.node.messages import Empty, Message
 from kubewright.node.rpc import UnixServer
 
+from . import messages as csi
 from .driver import CSIDriver
-from .messages import (
-    AccessMode,
-    BoolValue,
-    ConfirmedCapabilities,
-    ControllerCapability,
-    ControllerExpandVolumeRequest,
-    ControllerExpandVolumeResponse,
-    ControllerGetCapabilitiesResponse,
-    ControllerGetVolumeRequest,
-    ControllerGetVolumeResponse,
-    ControllerModifyVolumeRequest,
-    ControllerPublishVolumeRequest,
-    ControllerPublishVolumeResponse,
-    ControllerServiceCapability,
-    ControllerUnpublishVolumeRequest,
-    CreateSnapshotRequest,
-    CreateSnapshotResponse,
-    CreateVolumeRequest,
-    CreateVolumeResponse,
-    DeleteSnapshotRequest,
-    DeleteVolumeRequest,
-    GetCapacityRequest,
-    GetCapacityResponse,
-    GetPluginCapabilitiesResponse,
-    GetPluginInfoResponse,
-    ListSnapshotsRequest,
-    ListSnapshotsResponse,
-    ListVolumesRequest,
-    ListVolumesResponse,
-    NodeCapability,
-    NodeExpandVolumeRequest,
-    NodeExpandVolumeResponse,
-    NodeGetCapabilitiesResponse,
-    NodeGetInfoResponse,
-    NodeGetVolumeStatsRequest,
-    NodeGetVolumeStatsResponse,
-    NodePublishVolumeRequest,
-    NodeServiceCapability,
-    NodeStageVolumeRequest,
-    NodeUnpublishVolumeRequest,
-    NodeUnstageVolumeRequest,
-    PluginCapability,
-    PluginService,
-    ProbeResponse,
-    ServiceCapability,
-    SnapshotEntry,
-    Topology,
-    ValidateVolumeCapabilitiesRequest,
-    ValidateVolumeCapabilitiesResponse,
-    VolumeCapability,
-    VolumeEntry,
-    VolumeExpansion,
-    VolumeExpansionCapability,
-    VolumeStatus,
-)
 from .services import CONTROLLER, IDENTITY, NODE
 
 ItemT = TypeVar("ItemT")
@@ -91,26 +37,26 @@ class IdentityCalls:
     def __init__(self, driver: CSIDriver) -> None:
         self._driver = driver
 
-    async def get_plugin_info(self, request: Empty) -> GetPluginInfoResponse:
+    async def get_plugin_info(self, request: Empty) -> csi.GetPluginInfoResponse:
         """Return name and version."""
-        return GetPluginInfoResponse(name=self._driver.name, vendor_version=self._driver.version)
+        return csi.GetPluginInfoResponse(name=self._driver.name, vendor_version=self._driver.version)
 
-    async def get_plugin_capabilities(self, request: Empty) -> GetPluginCapabilitiesResponse:
+    async def get_plugin_capabilities(self, request: Empty) -> csi.GetPluginCapabilitiesResponse:
         """Return the optional services, and whether volumes can be expanded."""
         services = []
         if self._driver.controller_calls():
-            services.append(PluginService.CONTROLLER_SERVICE)
+            services.append(csi.PluginService.CONTROLLER_SERVICE)
         if self._driver.has_topology:
-            services.append(PluginService.VOLUME_ACCESSIBILITY_CONSTRAINTS)
-        found = [PluginCapability(service=ServiceCapability(type=each)) for each in services]
+            services.append(csi.PluginService.VOLUME_ACCESSIBILITY_CONSTRAINTS)
+        found = [csi.PluginCapability(service=csi.ServiceCapability(type=each)) for each in services]
         if self._driver.overrides("controller_expand_volume"):
-            online = VolumeExpansionCapability(type=VolumeExpansion.ONLINE)
-            found.append(PluginCapability(volume_expansion=online))
-        return GetPluginCapabilitiesResponse(capabilities=found)
+            online = csi.VolumeExpansionCapability(type=csi.VolumeExpansion.ONLINE)
+            found.append(csi.PluginCapability(volume_expansion=online))
+        return csi.GetPluginCapabilitiesResponse(capabilities=found)
 
-    async def probe(self, request: Empty) -> ProbeResponse:
+    async def probe(self, request: Empty) -> csi.ProbeResponse:
         """Return whether the driver is ready."""
-        return ProbeResponse(ready=BoolValue(value=await self._driver.probe()))
+        return csi.ProbeResponse(ready=csi.BoolValue(value=await self._driver.probe()))
 
 
 class _Calls:
@@ -131,11 +77,11 @@ class _Calls:
         finally:
             self._busy.discard(key)
 
-    def _check_capability(self, capability: VolumeCapability | None) -> None:
+    def _check_capability(self, capability: csi.VolumeCapability | None) -> None:
         if problem := self._unsupported(capability):
             raise InvalidArgument(problem)
 
-    def _unsupported(self, capability: VolumeCapability | None) -> str:
+    def _unsupported(self, capability: csi.VolumeCapability | None) -> str:
         """Return why a capability is not supported; empty if it is."""
         if capability is None:
             return "volume capability missing in request"
@@ -145,7 +91,7 @@ class _Calls:
             return f"block volumes are not supported by {self._driver.name}"
         mode = capability.access_mode.mode if capability.access_mode is not None else 0
         if mode not in self._driver.access_modes:
-            name = AccessMode(mode).name if mode in list(AccessMode) else str(mode)
+            name = csi.AccessMode(mode).name if mode in list(csi.AccessMode) else str(mode)
             return f"access mode {name} is not supported by {self._driver.name}"
         return ""
 
@@ -153,16 +99,16 @@ class _Calls:
 class ControllerCalls(_Calls):
     """Calls of the controller service."""
 
-    async def controller_get_capabilities(self, request: Empty) -> ControllerGetCapabilitiesResponse:
+    async def controller_get_capabilities(self, request: Empty) -> csi.ControllerGetCapabilitiesResponse:
         """Return the calls that the driver implements."""
-        return ControllerGetCapabilitiesResponse(
+        return csi.ControllerGetCapabilitiesResponse(
             capabilities=[
-                ControllerServiceCapability(rpc=ControllerCapability(type=call))
+                csi.ControllerServiceCapability(rpc=csi.ControllerCapability(type=call))
                 for call in self._driver.controller_calls()
             ]
         )
 
-    async def create_volume(self, request: CreateVolumeRequest) -> CreateVolumeResponse:
+    async def create_volume(self, request: csi.CreateVolumeRequest) -> csi.CreateVolumeResponse:
         """Create a volume."""
         _require(request, "name", "volume_capabilities")
         for capability in request.volume_capabilities:
@@ -176,9 +122,9 @@ class ControllerCalls(_Calls):
         if source is not None and source.volume is not None and not self._driver.supports_clones:
             raise InvalidArgument(f"{self._driver.name} cannot create a volume from another volume")
         async with self._exclusive("volume name", request.name):
-            return CreateVolumeResponse(volume=await self._driver.create_volume(request))
+            return csi.CreateVolumeResponse(volume=await self._driver.create_volume(request))
 
-    async def delete_volume(self, request: DeleteVolumeRequest) -> Empty:
+    async def delete_volume(self, request: csi.DeleteVolumeRequest) -> Empty:
         """Delete a volume; one that does not exist is deleted."""
         _require(request, "volume_id")
         async with self._exclusive("volume ID", request.volume_id), _ignoring_missing():
@@ -186,16 +132,16 @@ class ControllerCalls(_Calls):
         return Empty()
 
     async def controller_publish_volume(
-        self, request: ControllerPublishVolumeRequest
-    ) -> ControllerPublishVolumeResponse:
+        self, request: csi.ControllerPublishVolumeRequest
+    ) -> csi.ControllerPublishVolumeResponse:
         """Attach a volume to a node."""
         _require(request, "volume_id", "node_id")
         self._check_capability(request.volume_capability)
         async with self._exclusive("volume ID", request.volume_id):
             context = await self._driver.controller_publish_volume(request)
-        return ControllerPublishVolumeResponse(publish_context=dict(context or {}))
+        return csi.ControllerPublishVolumeResponse(publish_context=dict(context or {}))
 
-    async def controller_unpublish_volume(self, request: ControllerUnpublishVolumeRequest) -> Empty:
+    async def controller_unpublish_volume(self, request: csi.ControllerUnpublishVolumeRequest) -> Empty:
         """Detach a volume from a node."""
         _require(request, "volume_id")
         async with self._exclusive("volume ID", request.volume_id), _ignoring_missing():
@@ -203,17 +149,19 @@ class ControllerCalls(_Calls):
         return Empty()
 
     async def validate_volume_capabilities(
-        self, request: ValidateVolumeCapabilitiesRequest
-    ) -> ValidateVolumeCapabilitiesResponse:
+        self, request: csi.ValidateVolumeCapabilitiesRequest
+    ) -> csi.ValidateVolumeCapabilitiesResponse:
         """Check capabilities; whether the volume exists is checked if the driver can read volumes."""
         _require(request, "volume_id", "volume_capabilities")
         if self._driver.overrides("controller_get_volume"):
-            await self._driver.controller_get_volume(ControllerGetVolumeRequest(volume_id=request.volume_id))
+            await self._driver.controller_get_volume(
+                csi.ControllerGetVolumeRequest(volume_id=request.volume_id)
+            )
         for capability in request.volume_capabilities:
             if problem := self._unsupported(capability):
-                return ValidateVolumeCapabilitiesResponse(message=problem)
-        return ValidateVolumeCapabilitiesResponse(
-            confirmed=ConfirmedCapabilities(
+                return csi.ValidateVolumeCapabilitiesResponse(message=problem)
+        return csi.ValidateVolumeCapabilitiesResponse(
+            confirmed=csi.ConfirmedCapabilities(
                 volume_context=request.volume_context,
                 volume_capabilities=request.volume_capabilities,
                 parameters=request.parameters,
@@ -221,38 +169,42 @@ class ControllerCalls(_Calls):
             )
         )
 
-    async def list_volumes(self, request: ListVolumesRequest) -> ListVolumesResponse:
+    async def list_volumes(self, request: csi.ListVolumesRequest) -> csi.ListVolumesResponse:
         """Return a page of volumes."""
         volumes = list(await self._driver.list_volumes())
         page, token = _page(volumes, request.starting_token, request.max_entries)
-        return ListVolumesResponse(entries=[VolumeEntry(volume=each) for each in page], next_token=token)
+        return csi.ListVolumesResponse(
+            entries=[csi.VolumeEntry(volume=each) for each in page], next_token=token
+        )
 
-    async def get_capacity(self, request: GetCapacityRequest) -> GetCapacityResponse:
+    async def get_capacity(self, request: csi.GetCapacityRequest) -> csi.GetCapacityResponse:
         """Return the bytes that are available."""
         if any(self._unsupported(capability) for capability in request.volume_capabilities):
-            return GetCapacityResponse()
-        return GetCapacityResponse(available_capacity=await self._driver.get_capacity(request))
+            return csi.GetCapacityResponse()
+        return csi.GetCapacityResponse(available_capacity=await self._driver.get_capacity(request))
 
-    async def controller_get_volume(self, request: ControllerGetVolumeRequest) -> ControllerGetVolumeResponse:
+    async def controller_get_volume(
+        self, request: csi.ControllerGetVolumeRequest
+    ) -> csi.ControllerGetVolumeResponse:
         """Return a volume."""
         _require(request, "volume_id")
         volume = await self._driver.controller_get_volume(request)
-        return ControllerGetVolumeResponse(volume=volume, status=VolumeStatus())
+        return csi.ControllerGetVolumeResponse(volume=volume, status=csi.VolumeStatus())
 
-    async def create_snapshot(self, request: CreateSnapshotRequest) -> CreateSnapshotResponse:
+    async def create_snapshot(self, request: csi.CreateSnapshotRequest) -> csi.CreateSnapshotResponse:
         """Create a snapshot."""
         _require(request, "name", "source_volume_id")
         async with self._exclusive("snapshot name", request.name):
-            return CreateSnapshotResponse(snapshot=await self._driver.create_snapshot(request))
+            return csi.CreateSnapshotResponse(snapshot=await self._driver.create_snapshot(request))
 
-    async def delete_snapshot(self, request: DeleteSnapshotRequest) -> Empty:
+    async def delete_snapshot(self, request: csi.DeleteSnapshotRequest) -> Empty:
         """Delete a snapshot; one that does not exist is deleted."""
         _require(request, "snapshot_id")
         async with self._exclusive("snapshot ID", request.snapshot_id), _ignoring_missing():
             await self._driver.delete_snapshot(request)
         return Empty()
 
-    async def list_snapshots(self, request: ListSnapshotsRequest) -> ListSnapshotsResponse:
+    async def list_snapshots(self, request: csi.ListSnapshotsRequest) -> csi.ListSnapshotsResponse:
         """Return a page of snapshots, of one volume or with one ID if requested."""
         snapshots = [
             each
@@ -261,19 +213,19 @@ class ControllerCalls(_Calls):
             and request.snapshot_id in ("", each.snapshot_id)
         ]
         page, token = _page(snapshots, request.starting_token, request.max_entries)
-        return ListSnapshotsResponse(
-            entries=[SnapshotEntry(snapshot=each) for each in page], next_token=token
+        return csi.ListSnapshotsResponse(
+            entries=[csi.SnapshotEntry(snapshot=each) for each in page], next_token=token
         )
 
     async def controller_expand_volume(
-        self, request: ControllerExpandVolumeRequest
-    ) -> ControllerExpandVolumeResponse:
+        self, request: csi.ControllerExpandVolumeRequest
+    ) -> csi.ControllerExpandVolumeResponse:
         """Expand a volume."""
         _require(request, "volume_id", "capacity_range")
         async with self._exclusive("volume ID", request.volume_id):
             return await self._driver.controller_expand_volume(request)
 
-    async def controller_modify_volume(self, request: ControllerModifyVolumeRequest) -> Empty:
+    async def controller_modify_volume(self, request: csi.ControllerModifyVolumeRequest) -> Empty:
         """Change the parameters of a volume."""
         _require(request, "volume_id")
         async with self._exclusive("volume ID", request.volume_id):
@@ -284,24 +236,25 @@ class ControllerCalls(_Calls):
 class NodeCalls(_Calls):
     """Calls of the node service."""
 
-    async def node_get_capabilities(self, request: Empty) -> NodeGetCapabilitiesResponse:
+    async def node_get_capabilities(self, request: Empty) -> csi.NodeGetCapabilitiesResponse:
         """Return the calls that the driver implements."""
-        return NodeGetCapabilitiesResponse(
+        return csi.NodeGetCapabilitiesResponse(
             capabilities=[
-                NodeServiceCapability(rpc=NodeCapability(type=call)) for call in self._driver.node_calls()
+                csi.NodeServiceCapability(rpc=csi.NodeCapability(type=call))
+                for call in self._driver.node_calls()
             ]
         )
 
-    async def node_get_info(self, request: Empty) -> NodeGetInfoResponse:
+    async def node_get_info(self, request: Empty) -> csi.NodeGetInfoResponse:
         """Return the ID of the node, its topology and its limit of volumes."""
         segments = dict(self._driver.node_topology())
-        return NodeGetInfoResponse(
+        return csi.NodeGetInfoResponse(
             node_id=self._driver.node_id,
             max_volumes_per_node=self._driver.max_volumes_per_node,
-            accessible_topology=Topology(segments=segments) if segments else None,
+            accessible_topology=csi.Topology(segments=segments) if segments else None,
         )
 
-    async def node_stage_volume(self, request: NodeStageVolumeRequest) -> Empty:
+    async def node_stage_volume(self, request: csi.NodeStageVolumeRequest) -> Empty:
         """Prepare a volume on the node."""
         _require(request, "volume_id", "staging_target_path")
         self._check_capability(request.volume_capability)
@@ -309,14 +262,14 @@ class NodeCalls(_Calls):
             await self._driver.node_stage_volume(request)
         return Empty()
 
-    async def node_unstage_volume(self, request: NodeUnstageVolumeRequest) -> Empty:
+    async def node_unstage_volume(self, request: csi.NodeUnstageVolumeRequest) -> Empty:
         """Undo `node_stage_volume`."""
         _require(request, "volume_id", "staging_target_path")
         async with self._exclusive("volume ID", request.volume_id), _ignoring_missing():
             await self._driver.node_unstage_volume(request)
         return Empty()
 
-    async def node_publish_volume(self, request: NodePublishVolumeRequest) -> Empty:
+    async def node_publish_volume(self, request: csi.NodePublishVolumeRequest) -> Empty:
         """Mount a volume for a pod."""
         _require(request, "volume_id", "target_path")
         self._check_capability(request.volume_capability)
@@ -324,24 +277,26 @@ class NodeCalls(_Calls):
             await self._driver.node_publish_volume(request)
         return Empty()
 
-    async def node_unpublish_volume(self, request: NodeUnpublishVolumeRequest) -> Empty:
+    async def node_unpublish_volume(self, request: csi.NodeUnpublishVolumeRequest) -> Empty:
         """Unmount a volume."""
         _require(request, "volume_id", "target_path")
         async with self._exclusive("target path", request.target_path), _ignoring_missing():
             await self._driver.node_unpublish_volume(request)
         return Empty()
 
-    async def node_expand_volume(self, request: NodeExpandVolumeRequest) -> NodeExpandVolumeResponse:
+    async def node_expand_volume(self, request: csi.NodeExpandVolumeRequest) -> csi.NodeExpandVolumeResponse:
         """Expand the file system of a volume."""
         _require(request, "volume_id", "volume_path")
         async with self._exclusive("volume ID", request.volume_id):
-            return NodeExpandVolumeResponse(capacity_bytes=await self._driver.node_expand_volume(request))
+            return csi.NodeExpandVolumeResponse(capacity_bytes=await self._driver.node_expand_volume(request))
 
-    async def node_get_volume_stats(self, request: NodeGetVolumeStatsRequest) -> NodeGetVolumeStatsResponse:
+    async def node_get_volume_stats(
+        self, request: csi.NodeGetVolumeStatsRequest
+    ) -> csi.NodeGetVolumeStatsResponse:
         """Return the usage of a volume."""
         _require(request, "volume_id", "volume_path")
         usage = await self._driver.node_get_volume_stats(request)
-        return NodeGetVolumeStatsResponse(usage=list(usage))
+        return csi.NodeGetVolumeStatsResponse(usage=list(usage))
 
 
 def _require(request: Message, *fields: str) -> None:

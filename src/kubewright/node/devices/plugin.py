@@ -21,28 +21,7 @@ from kubewright.node.errors import RPCError
 from kubewright.node.messages import Empty
 from kubewright.node.rpc import Channel, UnixServer
 
-from .messages import (
-    DEVICE_PLUGIN,
-    DIRECTORY,
-    HEALTHY,
-    KUBELET_SOCKET,
-    REGISTER,
-    UNHEALTHY,
-    VERSION,
-    AllocateRequest,
-    AllocateResponse,
-    Allocation,
-    ContainerPreferredAllocationResponse,
-    DeviceMessage,
-    DevicePluginOptions,
-    ListAndWatchResponse,
-    NUMANode,
-    PreferredAllocationRequest,
-    PreferredAllocationResponse,
-    PreStartContainerRequest,
-    RegisterRequest,
-    TopologyInfo,
-)
+from . import messages
 
 logger = logging.getLogger(__name__)
 
@@ -95,9 +74,9 @@ class DevicePlugin:
         """
         raise NotImplementedError(f"{type(self).__name__} has to implement devices()")
 
-    async def allocate(self, ids: Sequence[str]) -> Allocation:
+    async def allocate(self, ids: Sequence[str]) -> messages.Allocation:
         """Return what a container with these devices gets: variables, mounts and device files."""
-        return Allocation()
+        return messages.Allocation()
 
     async def get_preferred_allocation(
         self, available: Sequence[str], required: Sequence[str], size: int
@@ -124,7 +103,7 @@ class DevicePlugin:
         """
         from kubewright.manager.signals import stopping_on_signals
 
-        directory = Path(kubelet_directory) / DIRECTORY
+        directory = Path(kubelet_directory) / messages.DIRECTORY
         stopping = stop if stop is not None else asyncio.Event()
         signals = stopping_on_signals(stopping) if stop is None else contextlib.nullcontext()
         with signals:
@@ -159,11 +138,11 @@ class DevicePlugin:
                 self._changed.notify_all()
 
     async def _serve(self, directory: Path, poll_interval: float) -> None:
-        kubelet = directory / KUBELET_SOCKET
+        kubelet = directory / messages.KUBELET_SOCKET
         endpoint = f"{self.resource.replace('/', '_')}.sock"
         while True:
             server = UnixServer(directory / endpoint)
-            server.add(DEVICE_PLUGIN, _Calls(self))
+            server.add(messages.DEVICE_PLUGIN, _Calls(self))
             try:
                 await server.start()
                 instance = _instance(kubelet)
@@ -180,12 +159,12 @@ class DevicePlugin:
                 await server.stop(0)
 
     async def _register(self, kubelet: Path, endpoint: str) -> None:
-        request = RegisterRequest(
-            version=VERSION, endpoint=endpoint, resource_name=self.resource, options=self.options
+        request = messages.RegisterRequest(
+            version=messages.VERSION, endpoint=endpoint, resource_name=self.resource, options=self.options
         )
         try:
             async with Channel(kubelet) as channel:
-                await channel.call(REGISTER, request, timeout=REGISTER_SECONDS)
+                await channel.call(messages.REGISTER, request, timeout=REGISTER_SECONDS)
         except RPCError as error:
             logger.error(
                 "could not register device plug-in", extra={"resource": self.resource, "error": str(error)}
@@ -195,9 +174,9 @@ class DevicePlugin:
         logger.info("registered device plug-in", extra={"resource": self.resource, "kubelet": str(kubelet)})
 
     @property
-    def options(self) -> DevicePluginOptions:
+    def options(self) -> messages.DevicePluginOptions:
         """The optional calls that the plug-in implements."""
-        return DevicePluginOptions(
+        return messages.DevicePluginOptions(
             pre_start_required=self._overrides("pre_start_container"),
             get_preferred_allocation_available=self._overrides("get_preferred_allocation"),
         )
@@ -222,40 +201,42 @@ class _Calls:
     def __init__(self, plugin: DevicePlugin) -> None:
         self._plugin = plugin
 
-    async def get_device_plugin_options(self, request: Empty) -> DevicePluginOptions:
+    async def get_device_plugin_options(self, request: Empty) -> messages.DevicePluginOptions:
         return self._plugin.options
 
-    async def list_and_watch(self, request: Empty) -> AsyncIterator[ListAndWatchResponse]:
+    async def list_and_watch(self, request: Empty) -> AsyncIterator[messages.ListAndWatchResponse]:
         async for devices in self._plugin._lists():
-            yield ListAndWatchResponse(devices=[_message(device) for device in devices])
+            yield messages.ListAndWatchResponse(devices=[_message(device) for device in devices])
 
     async def get_preferred_allocation(
-        self, request: PreferredAllocationRequest
-    ) -> PreferredAllocationResponse:
+        self, request: messages.PreferredAllocationRequest
+    ) -> messages.PreferredAllocationResponse:
         chosen = [
             await self._plugin.get_preferred_allocation(
                 each.available_device_ids, each.must_include_device_ids, each.allocation_size
             )
             for each in request.container_requests
         ]
-        return PreferredAllocationResponse(
-            container_responses=[ContainerPreferredAllocationResponse(device_ids=list(ids)) for ids in chosen]
+        return messages.PreferredAllocationResponse(
+            container_responses=[
+                messages.ContainerPreferredAllocationResponse(device_ids=list(ids)) for ids in chosen
+            ]
         )
 
-    async def allocate(self, request: AllocateRequest) -> AllocateResponse:
+    async def allocate(self, request: messages.AllocateRequest) -> messages.AllocateResponse:
         allocations = [await self._plugin.allocate(each.device_ids) for each in request.container_requests]
-        return AllocateResponse(container_responses=allocations)
+        return messages.AllocateResponse(container_responses=allocations)
 
-    async def pre_start_container(self, request: PreStartContainerRequest) -> Empty:
+    async def pre_start_container(self, request: messages.PreStartContainerRequest) -> Empty:
         await self._plugin.pre_start_container(request.device_ids)
         return Empty()
 
 
-def _message(device: Device) -> DeviceMessage:
-    topology = TopologyInfo(nodes=[NUMANode(id=each) for each in device.numa_nodes])
-    return DeviceMessage(
+def _message(device: Device) -> messages.DeviceMessage:
+    topology = messages.TopologyInfo(nodes=[messages.NUMANode(id=each) for each in device.numa_nodes])
+    return messages.DeviceMessage(
         id=device.id,
-        health=HEALTHY if device.healthy else UNHEALTHY,
+        health=messages.HEALTHY if device.healthy else messages.UNHEALTHY,
         topology=topology if device.numa_nodes else None,
     )
 
