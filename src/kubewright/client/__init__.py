@@ -17,7 +17,8 @@ Packages and modules, lowest first:
 - `verbs`: the verbs; `client`: `Client`, all of them; `sync`: `SyncClient`
 - `protocols`: `Reader` and `Writer`, to write code against; `arguments`: keyword arguments of the verbs
 - `applyset`: sets of objects that are applied, pruned and deleted together; `applyset_inventory`,
-  `readiness`; `membership`: which field managers applied an object, and may delete it
+  `readiness`; `membership`: which field managers applied an object, and may delete it; `set_writes`: the
+  loops that apply and remove the objects of sets, for `ApplySet` and the children of controllers
 - `storage_migration`: storing the objects of a CRD in its storage version
 - `credential_plugin`: programs that give kubectl credentials (exec plug-ins)
 - `kubectl_plugin`: commands of kubectl, with its options, tables and completion

@@ -19,27 +19,28 @@ import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kubewright.api.apply_order import NAMESPACES, in_apply_order, phase_of
-from kubewright.api.errors import APIError, Conflict, NotFound
+from kubewright.api.errors import Conflict, NotFound
 from kubewright.api.gvk import GroupKind, GroupVersionKind
 from kubewright.api.presence import copy_value
 from kubewright.api.unstructured import Unstructured
 from kubewright.deprecation import renamed_parameter
 
-from .applyset_inventory import ADOPTED_ANNOTATION, CRD, ApplySetError, Inventory, SetParent
+from .applyset_inventory import ADOPTED_ANNOTATION, ApplySetError, Inventory, SetParent
 from .errors import NoKindMatch
 from .kind_types import metadata_of
-from .membership import PART_OF_LABEL, SET_MARK, FieldManager, SetMember, remove_member
+from .membership import PART_OF_LABEL, SET_MARK, FieldManager, SetMember
 from .patches import merge_patch
 from .readiness import Readiness, readiness_of
-from .wait import condition, is_deleted
+from .set_writes import CRD, apply_each, apply_member, deletion_order, remove_member
+from .wait import is_deleted
 
 if TYPE_CHECKING:
     from .client import Client
 
-CRD_TIMEOUT: Final = 30.0
 DELETION_TIMEOUT: Final = 60.0
 _VOLATILE: Final = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink")
 
@@ -122,26 +123,18 @@ class ApplySet:
         )
         superset = before | target
         self._applied = []
-        recorded = dry_run
-        for number, manifest in enumerate(wanted):
+
+        async def apply(manifest: dict[str, Any]) -> AppliedChange:
             # The namespace of the parent can be a member, so that it must be applied before the parent.
-            if not recorded and phase_of(manifest["apiVersion"], manifest["kind"]) > NAMESPACES:
+            if not dry_run and phase_of(manifest["apiVersion"], manifest["kind"]) > NAMESPACES:
                 await self._parent.extend(superset)
-                recorded = True
-            try:
-                change = await self._apply(manifest, force=force, dry_run=dry_run)
-                assert change.after is not None
-                applied = Unstructured(change.after)
-                if not dry_run:
-                    await wait_for_definition(self.client, manifest)
-            except (APIError, NoKindMatch, TimeoutError) as error:
-                error.add_note(
-                    f"while applying {_describe(manifest)}; {number} of {len(wanted)} objects were applied"
-                )
-                raise
-            self._applied.append(applied)
+            return await self._apply(manifest, force=force, dry_run=dry_run)
+
+        async for change in apply_each(wanted, apply, describe=_describe):
+            assert change.after is not None
+            self._applied.append(Unstructured(change.after))
             yield change
-        if not recorded:
+        if not dry_run:
             await self._parent.extend(superset)
         if not prune:
             return
@@ -210,8 +203,9 @@ class ApplySet:
     async def _server_side_apply(
         self, manifest: dict[str, Any], *, force: bool, dry_run: bool
     ) -> dict[str, Any]:
+        apply = partial(apply_member, self.client, manifest, self._manager, SET_MARK, dry_run=dry_run)
         try:
-            applied = await self.client.apply(Unstructured(manifest), force=force, dry_run=dry_run)
+            applied = await apply(force=force)
         except Conflict as error:
             owners = {
                 found.group(1)
@@ -220,7 +214,7 @@ class ApplySet:
             }
             if not owners or not owners <= self._replaced_owners:
                 raise
-            applied = await self.client.apply(Unstructured(manifest), force=True, dry_run=dry_run)
+            applied = await apply(force=True)
         return applied.raw
 
     async def _wait_until_deleted(self, found: Unstructured) -> None:
@@ -349,7 +343,7 @@ class ApplySet:
         wait: float | None,
         keep: Callable[[SetMember], str] = lambda member: "",
     ) -> AsyncIterator[AppliedChange]:
-        ordered = sorted(members, key=lambda each: -phase_of(str(each.gvk.group_version), each.gvk.kind))
+        ordered = [member for group in deletion_order(members) for member in group]
         if delete_custom_objects:
             # Finalizers of custom objects need the controller, which is deleted below.
             ordered.sort(key=lambda each: each.gvk.group_kind != CRD)
@@ -402,15 +396,6 @@ class ApplySet:
             return len([each async for each in self.client.list(kind, namespace=namespace)])
         except (NoKindMatch, NotFound, ValueError):
             return 0
-
-
-async def wait_for_definition(client: Client, applied: Mapping[str, Any]) -> None:
-    """Wait until the kind of an applied CRD is served; other objects need no wait."""
-    if _group_kind(applied) == CRD:
-        name = applied["metadata"]["name"]
-        gvk = GroupVersionKind.from_api_version(applied["apiVersion"], applied["kind"])
-        await client.wait(gvk, name, until=condition("Established"), timeout=CRD_TIMEOUT)
-        client.mapper.invalidate()
 
 
 def comparable(data: Mapping[str, Any]) -> dict[str, Any]:

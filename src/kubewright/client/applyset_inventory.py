@@ -24,6 +24,7 @@ from kubewright.api.unstructured import Unstructured
 from .kind_types import metadata_of
 from .membership import PART_OF_LABEL, SET_MARK, SetMember, appliers, member_of
 from .patches import merge_patch
+from .set_writes import CRD
 
 if TYPE_CHECKING:
     from .client import Client
@@ -35,7 +36,6 @@ ADOPTED_ANNOTATION: Final = "kubewright.io/adopted"
 """Annotation of members that existed before they were applied; they are released and never deleted."""
 NAMESPACES_ANNOTATION: Final = "applyset.kubernetes.io/additional-namespaces"
 
-CRD: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 PARENT: Final = GroupVersionKind("", "v1", "ConfigMap")
 
 

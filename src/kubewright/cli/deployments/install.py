@@ -33,7 +33,7 @@ def install_command(
     report = ChangeReport(deployment, output=output, dry_run=dry_run)
 
     async def main(client: Client) -> None:
-        from kubewright.client.applyset_inventory import CRD
+        from kubewright.client.set_writes import CRD
 
         apply_set = deployment.apply_set(client)
         await report.consume(

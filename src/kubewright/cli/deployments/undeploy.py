@@ -49,7 +49,7 @@ def undeploy_command(
     messages: list[str] = []
 
     async def main(client: Client) -> None:
-        from kubewright.client.applyset_inventory import CRD
+        from kubewright.client.set_writes import CRD
 
         apply_set, namespace = deployment.apply_set(client), deployment.namespace
         members = await apply_set.members()

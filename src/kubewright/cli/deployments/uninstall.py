@@ -33,7 +33,7 @@ def uninstall_command(
     kept: list[str] = []
 
     async def main(client: Client) -> None:
-        from kubewright.client.applyset_inventory import CRD
+        from kubewright.client.set_writes import CRD
 
         changes = await report.consume(
             deployment.apply_set(client).delete(

@@ -6,15 +6,15 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
+from kubewright.api.gvk import GroupKind
 from kubewright.api.unstructured import Unstructured
 from kubewright.client.manifest_files import ManifestObject, read_manifests
-from kubewright.client.wait import condition
+from kubewright.client.set_writes import CRD, apply_each, wait_for_definition
 
 if TYPE_CHECKING:
     from kubewright.client.client import Client
 
 DEFAULT_FIELD_MANAGER = "kubewright"
-CRD_TIMEOUT = 30.0
 
 
 async def apply_yaml(
@@ -49,30 +49,27 @@ async def apply_objects(
 ) -> AsyncIterator[Unstructured]:
     """Apply objects in order, and return each one when it is applied. Options are those of `apply_yaml`."""
     owner = field_manager or client.options.field_manager or DEFAULT_FIELD_MANAGER
-    for number, manifest in enumerate(objects):
-        try:
-            obj = await client.apply(
-                Unstructured(manifest.data),
-                namespace=namespace,
-                force=force,
-                dry_run=dry_run,
-                field_manager=owner,
-            )
-            if not dry_run and _defines_kind_of(obj, objects[number + 1 :]):
-                await client.wait(obj, until=condition("Established"), timeout=CRD_TIMEOUT)
-        except Exception as error:
-            error.add_note(f"while applying {manifest}; {number} of {len(objects)} objects were applied")
-            raise
+    kinds = {GroupKind(each.data["apiVersion"].rpartition("/")[0], each.data["kind"]) for each in objects}
+
+    async def apply(manifest: ManifestObject) -> Unstructured:
+        obj = await client.apply(
+            Unstructured(manifest.data),
+            namespace=namespace,
+            force=force,
+            dry_run=dry_run,
+            field_manager=owner,
+        )
+        if not dry_run and _defined_kind(obj) in kinds:
+            await wait_for_definition(client, obj)
+        return obj
+
+    async for obj in apply_each(objects, apply):
         yield obj
 
 
-def _defines_kind_of(obj: Unstructured, others: Sequence[ManifestObject]) -> bool:
-    """Whether an object is a CRD whose custom resources come later in the same manifest."""
-    if obj.kind != "CustomResourceDefinition":
-        return False
-    spec = obj.raw.get("spec") or {}
-    kind = (spec.get("names") or {}).get("kind")
-    return any(
-        each.data["kind"] == kind and each.data["apiVersion"].partition("/")[0] == spec.get("group")
-        for each in others
-    )
+def _defined_kind(obj: Unstructured) -> GroupKind | None:
+    """Return the kind that a CRD defines, or `None` if the object is not one."""
+    if obj.gvk.group_kind != CRD:
+        return None
+    spec = obj.raw["spec"]
+    return GroupKind(spec["group"], spec["names"]["kind"])

@@ -41,7 +41,6 @@ from kubewright.cache.informers.informer import Informer
 from kubewright.cache.kind_options import RESTRICTED_KINDS
 from kubewright.cache.stores.store import ObjectChange, ObjectKey
 from kubewright.client import Client
-from kubewright.client.applyset import wait_for_definition
 from kubewright.client.decoding import kind_of
 from kubewright.client.kind_types import AnyKind, MetadataKind, metadata_of
 from kubewright.client.membership import (
@@ -50,10 +49,9 @@ from kubewright.client.membership import (
     SetMember,
     member_of,
     owner_mark,
-    remove_member,
-    take_over,
 )
 from kubewright.client.patches import to_dict
+from kubewright.client.set_writes import apply_each, apply_member, remove_member
 from kubewright.controller.controller import current_reconcile
 from kubewright.controller.write_conflicts import RecentWrites, WriteConflict
 from kubewright.deprecation import renamed_parameter, warn_deprecated
@@ -174,13 +172,18 @@ class DesiredState:
         check_object_list(objects)
         result = EnsureResult()
         wanted: dict[tuple[GroupKind, ObjectKey], GroupVersionKind] = {}
-        for manifest in await self._manifests(owner, objects):
-            gvk = _manifest_gvk(manifest)
+
+        async def apply(manifest: dict[str, Any]) -> None:
+            gvk = gvk_of(manifest)
             intent, key = await self._member(owner, manifest, gvk)
             if (gvk.group_kind, key) in wanted:
                 raise ValueError(f"{gvk.kind} {key} is in the list of desired objects twice")
             wanted[gvk.group_kind, key] = gvk
             await self._apply_member(owner, gvk, key, intent, result, adopt=adopt)
+
+        manifests = await self._manifests(owner, objects)
+        async for _ in apply_each(manifests, apply, describe=_describe):
+            pass
         if prune and self._prune:
             await self._remove_others(owner, wanted, result)
         return result
@@ -243,11 +246,9 @@ class DesiredState:
         await self._check_owner(owner, informer, gvk, key, adopt=adopt or known is not None)
         before = informer.store.get(key)
         others = await self._other_managers(owner, gvk, key)
-        response = await self._client.apply(
-            Unstructured(intent), field_manager=self.manager.name, force=self._force
+        response = await apply_member(
+            self._client, intent, self.manager, self._mark(owner), force=self._force
         )
-        await take_over(self._client, response, self.manager, self._mark(owner))
-        await wait_for_definition(self._client, intent)
         metadata = response.metadata
         revision = _number(metadata.resource_version)
         self._kept.pop((gvk, key), None)
@@ -468,8 +469,8 @@ def gvk_of(obj: Any) -> GroupVersionKind:
     return gvk
 
 
-def _manifest_gvk(manifest: Mapping[str, Any]) -> GroupVersionKind:
-    return GroupVersionKind.from_api_version(manifest["apiVersion"], manifest["kind"])
+def _describe(manifest: Mapping[str, Any]) -> str:
+    return f"{manifest['kind']} {manifest['metadata']['name']}"
 
 
 class _Header:

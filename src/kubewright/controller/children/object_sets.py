@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from kubewright.api.apply_order import in_apply_order, phase_of
+from kubewright.api.apply_order import in_apply_order
 from kubewright.api.encoding import codec
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
@@ -39,6 +39,7 @@ from kubewright.client.applyset_inventory import Inventory, SetParent, apply_set
 from kubewright.client.kind_types import AnyKind, metadata_of
 from kubewright.client.membership import PART_OF_LABEL, SET_MARK, FieldManager, Mark, SetMember
 from kubewright.client.readiness import Readiness, readiness_of
+from kubewright.client.set_writes import deletion_order
 from kubewright.controller.request import Request
 from kubewright.controller.sources import AddedKindsSource
 from kubewright.deprecation import renamed_parameter
@@ -154,8 +155,7 @@ class ObjectSets(DesiredState):
 
     def _last_members(self, members: Sequence[SetMember]) -> list[SetMember]:
         """Return the members that are deleted before the others."""
-        last = max(_phase(each) for each in members)
-        return [each for each in members if _phase(each) == last]
+        return deletion_order(members)[0]
 
     def _forget(self, set_id: str) -> None:
         self._requests.pop(set_id, None)
@@ -278,7 +278,3 @@ def inventory_of(wanted: Wanted, owner: MetaObject | Unstructured) -> Inventory:
     """Return the kinds of objects, and their namespaces besides that of the owner."""
     namespaces = frozenset(key.namespace for _, key in wanted)
     return Inventory(frozenset(kind for kind, _ in wanted), namespaces - {"", owner.metadata.namespace or ""})
-
-
-def _phase(member: SetMember) -> int:
-    return phase_of(str(member.gvk.group_version), member.gvk.kind)

@@ -18,8 +18,9 @@ from kubewright.api.meta import Condition, MetaObject
 from kubewright.api.owners import OwnerError, set_controller_reference
 from kubewright.api.unstructured import Unstructured
 from kubewright.cache import Cache, CachedClient
-from kubewright.client.membership import owner_mark, take_over
+from kubewright.client.membership import owner_mark
 from kubewright.client.patches import has_changes
+from kubewright.client.set_writes import take_over
 from kubewright.controller.causes import Causes
 from kubewright.controller.children.desired_state import DesiredState, EnsureResult
 from kubewright.controller.request import Request
