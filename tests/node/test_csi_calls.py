@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -301,3 +304,14 @@ def test_the_csidriver_object_follows_from_the_methods(kubelets: Path) -> None:
     other = Slow.api_object(Slow.__new__(Slow)).spec
     assert other is not None
     assert other.attach_required is False
+
+
+def test_generated_modules_are_up_to_date() -> None:
+    specification = os.environ.get("CSI_SPECIFICATION")
+    if not specification:
+        pytest.skip("CSI_SPECIFICATION does not name a clone of the repository of the CSI specification")
+    tool = Path(__file__).parents[2] / "tools" / "generate_csi_messages.py"
+    done = subprocess.run(
+        [sys.executable, str(tool), specification, "--check"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -2,6 +2,8 @@
 
 Nested messages have names of their own: `MountVolume` is `VolumeCapability.MountVolume` of the specification.
 Requests and responses without fields are `Empty`.
+
+Written by tools/generate_csi_messages.py; change that instead.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ class PluginService(IntEnum):
 
     CONTROLLER_SERVICE = 1
     VOLUME_ACCESSIBILITY_CONSTRAINTS = 2
+    GROUP_CONTROLLER_SERVICE = 3
+    SNAPSHOT_METADATA_SERVICE = 4
 
 
 class VolumeExpansion(IntEnum):

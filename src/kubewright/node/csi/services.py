@@ -1,4 +1,7 @@
-"""Services of the Container Storage Interface: their calls, by the name of the service."""
+"""Services of the Container Storage Interface: their calls, by the name of the service.
+
+Written by tools/generate_csi_messages.py; change that instead.
+"""
 
 from __future__ import annotations
 
