@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -14,14 +15,17 @@ from prometheus_client import REGISTRY, Counter
 
 from kubewright.api import ObjectMeta, Unstructured
 from kubewright.api.core.v1 import ConfigMap, ServiceAccount
+from kubewright.cache import Cache
 from kubewright.client import Client
 from kubewright.client.rest.metrics import ClientMetrics
 from kubewright.controller import ControllerBuilder, Request
 from kubewright.manager import Cluster, LeaderElector, Manager, Operator
 from kubewright.manager.observability.http import HTTPServer, MetricsAuthorizer, metrics_server
+from kubewright.recording import RecordingRing
 from kubewright.testing import run_operator
 from kubewright.testing.server import TestServer
 from kubewright.tls.certificates import CertificateAuthority
+from kubewright.tracing import SpanSource
 from kubewright.webhook import CertificateFiles, SelfSignedCertificates
 
 
@@ -34,7 +38,7 @@ async def token_of(client: Client, name: str) -> str:
     return token
 
 
-async def allow_metrics(client: Client, account: str) -> None:
+async def allow_metrics(client: Client, account: str, path: str = "/metrics") -> None:
     group = "rbac.authorization.k8s.io"
     await client.create(
         Unstructured(
@@ -42,7 +46,7 @@ async def allow_metrics(client: Client, account: str) -> None:
                 "apiVersion": f"{group}/v1",
                 "kind": "ClusterRole",
                 "metadata": {"name": "metrics-reader"},
-                "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+                "rules": [{"nonResourceURLs": [path], "verbs": ["get"]}],
             }
         )
     )
@@ -186,3 +190,28 @@ async def test_metrics_of_the_program_are_served(client: Client) -> None:
                 assert 'test_backups_total{database="a"} 1.0' in await response.text()
     finally:
         REGISTRY.unregister(backups)
+
+
+async def test_recordings_require_permission(client: Client, running: Callable[..., Any]) -> None:
+    certificates = SelfSignedCertificates()
+    token = await token_of(client, "prometheus")
+    await allow_metrics(client, "prometheus", "/recording")
+    async with Cache(client) as cache:
+        ring = RecordingRing(cache, SpanSource(), "shop", seconds=60)
+        for authorizer, expected in ((MetricsAuthorizer(client), 200), (None, 404)):
+            server = metrics_server(
+                host="127.0.0.1", port=0, certificates=certificates, authorizer=authorizer, ring=ring
+            )
+            async with running(server):
+                await server.wait_until_started()
+                url = f"https://127.0.0.1:{server.port}/recording"
+                context = ssl.create_default_context(cadata=certificates.ca_bundle.decode())
+                headers = {"Authorization": f"Bearer {token}"}
+                async with aiohttp.ClientSession() as session:
+                    async with session.get(url, headers=headers, ssl=context) as response:
+                        assert response.status == expected
+                        body = await response.read()
+                    if authorizer is not None:
+                        assert b'"operator":"shop"' in gzip.decompress(body)
+                        async with session.get(url, ssl=context) as response:
+                            assert response.status == 401

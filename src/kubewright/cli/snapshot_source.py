@@ -13,8 +13,8 @@ import click
 if TYPE_CHECKING:
     from kubewright.api.declaring.declarations import Rbac
     from kubewright.client import Client
+    from kubewright.recording.redaction import Redactor
     from kubewright.rehearse.kind_selection import KindSelection
-    from kubewright.rehearse.redaction import Redactor
     from kubewright.rehearse.snapshot import ClusterSnapshot
 
 
@@ -25,9 +25,9 @@ def read_source(
 
     Of a cluster, Secrets are redacted; reports redact everything else. `rules` select the kinds, `None` all.
     """
+    from kubewright.recording.redaction import Redactor
     from kubewright.rehearse.export_files import read_export
     from kubewright.rehearse.kind_selection import KindSelection
-    from kubewright.rehearse.redaction import Redactor
     from kubewright.rehearse.snapshot import SnapshotError
 
     path = Path(source)

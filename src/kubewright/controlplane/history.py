@@ -239,6 +239,3 @@ def _text(time: float) -> str:
 
 def _json(value: Any) -> HTTPResponse:
     return HTTPResponse(200, msgspec.json.encode(value))
-
-
-__all__ = ["ClusterHistory", "Moment", "NoHistory", "ObjectChange", "parse_moment"]

@@ -6,7 +6,6 @@
         rehearsal.start_operator(factory)
         rehearsal.run(rehearsal.settle())
 
-- `redaction`: `Redactor`, stable placeholders for secret values
 - `snapshot`: `ClusterSnapshot`, the objects of a cluster at one moment
 - `export_files`: files and directories with the objects of a cluster
 - `snapshot_storage`: the storage of a control plane that starts with the objects of a snapshot

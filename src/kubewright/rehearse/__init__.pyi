@@ -1,6 +1,7 @@
+from kubewright.recording.redaction import Redactor as Redactor
+
 from .export_files import read_export as read_export
 from .export_files import write_export as write_export
-from .redaction import Redactor as Redactor
 from .rehearsal import OperatorError as OperatorError
 from .rehearsal import Rehearsal as Rehearsal
 from .rehearsal import RehearsedCluster as RehearsedCluster

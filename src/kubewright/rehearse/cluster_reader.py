@@ -24,9 +24,9 @@ from .snapshot import ClusterSnapshot, SnapshotError
 if TYPE_CHECKING:
     from kubewright.client import Client
     from kubewright.client.discovery.api_resource import APIResource
+    from kubewright.recording.redaction import Redactor
 
     from .kind_selection import KindSelection
-    from .redaction import Redactor
 
 PAGE_SIZE = 500
 _DEFINITIONS = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")

@@ -57,6 +57,3 @@ class Timeline:
 
     def __len__(self) -> int:
         return len(self._times)
-
-
-__all__ = ["RESOLUTION", "Timeline"]

@@ -55,6 +55,9 @@ class SettingOverrides(TypedDict, total=False):
     webhook_secret: str
     webhook_service: str
     tracing: bool
+    recording_minutes: float
+    recording_directory: str
+    recording_errors: int
     resync: float
     failure_events: bool
     kinds: dict[AnyKind, KindOptions]

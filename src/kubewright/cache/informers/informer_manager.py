@@ -89,6 +89,7 @@ class InformerManager:
         self.own_write_timeout = own_write_timeout
         self.on_read: ReadObserver | None = None
         """Called with verb, resource, namespace and name of each read, if it is set."""
+        self._informer_callbacks: list[Callable[[Informer], None]] = []
         options = client.options
         if namespaces is None and options.only_namespace:
             namespaces = (options.namespace,)
@@ -146,6 +147,8 @@ class InformerManager:
         if informer is None:
             informer = self._informers[gvk] = self._create_informer(gvk, namespaced, wants_metadata)
             self._by_resource.clear()
+            for callback in self._informer_callbacks:
+                callback(informer)
             if self._started:
                 informer.start()
         elif informer.metadata_only and not wants_metadata:
@@ -154,6 +157,12 @@ class InformerManager:
             self._discard_views(gvk)
             await informer.upgrade(sources)
         return informer
+
+    def follow_informers(self, callback: Callable[[Informer], None]) -> None:
+        """Call a function with each informer, existing and future ones."""
+        self._informer_callbacks.append(callback)
+        for informer in self._informers.values():
+            callback(informer)
 
     def report_read(self, verb: str, kind: GroupVersionKind, namespace: str, name: str) -> None:
         """Report a read from a store to `on_read`, for code that reads the store of an informer itself."""

@@ -48,7 +48,7 @@ def diff_command(
     names = {each.lower() for each in kinds}
 
     async def run(client: Client) -> None:
-        from kubewright.rehearse.redaction import Redactor
+        from kubewright.rehearse import Redactor
 
         last = after or str((await request_history(client, "GET", limit="1"))["revision"])
         found = await request_history(client, "GET", "/diff", **{"from": before, "to": last})

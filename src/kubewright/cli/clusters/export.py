@@ -62,9 +62,9 @@ def export_command(
       kubewright export --kind shops.example.com --kind deploy -n shop -o shop.json
     """
     from kubewright.cli.snapshot_source import read_context
+    from kubewright.recording.redaction import Redactor
     from kubewright.rehearse.export_files import write_export
     from kubewright.rehearse.kind_selection import KindSelection
-    from kubewright.rehearse.redaction import Redactor
 
     if operator and kinds:
         raise click.UsageError("MODULE:OPERATOR and --kind cannot be used together")

@@ -6,6 +6,7 @@
 - `explore_program`: `kubewright explore --command`: explores a program that is not an operator of Kubewright
 - `memory`: returning freed memory to the operating system
 - `plan`: `kubewright plan`: shows what an operator would do with the objects of a cluster
+- `record`: `kubewright record`: records what happens in a cluster, to replay it
 - `run`: `kubewright run`: runs an operator or an API server
 - `run_app`: `kubewright run` of an API server: settings, and the confirmation of its registration
 - `session`: A control plane for one run of an operator, if no cluster is configured

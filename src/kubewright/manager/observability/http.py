@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import tempfile
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError
@@ -21,6 +23,7 @@ from kubewright.runnable import BaseRunnable
 
 if TYPE_CHECKING:
     from kubewright.client import Client
+    from kubewright.recording.ring import RecordingRing
     from kubewright.webhook.server import CertificateProvider
 
     from .probes import Probes
@@ -113,8 +116,12 @@ def metrics_server(
     port: int = 8443,
     certificates: CertificateProvider | None = None,
     authorizer: MetricsAuthorizer | None = None,
+    ring: RecordingRing | None = None,
 ) -> HTTPServer:
-    """Return a server of `/metrics`; without an authorizer every client can read it."""
+    """Return a server of `/metrics`; without an authorizer every client can read it.
+
+    With `ring` and an authorizer it also serves `/recording`: the objects of the last minutes.
+    """
 
     async def handle(request: Any) -> HTTPResponse:
         from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -124,12 +131,20 @@ def metrics_server(
             if denial is not None:
                 status, message = denial
                 return status, "text/plain; charset=utf-8", f"{message}\n".encode()
+        if request.path == "/recording" and ring is not None and authorizer is not None:
+            return 200, "application/gzip", await _recording(ring)
         if request.path != "/metrics":
             return 404, "text/plain; charset=utf-8", b"404 page not found\n"
         # A few thousand lines take tens of milliseconds, which must not block the event loop.
         return 200, CONTENT_TYPE_LATEST, await asyncio.to_thread(generate_latest)
 
     return HTTPServer("metrics", handle, host=host, port=port, certificates=certificates)
+
+
+async def _recording(ring: RecordingRing) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="kubewright-") as directory:
+        path = await ring.write("a request", Path(directory) / "recording.gz")
+        return await asyncio.to_thread(path.read_bytes)
 
 
 class MetricsAuthorizer:

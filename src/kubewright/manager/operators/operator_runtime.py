@@ -35,6 +35,7 @@ from .settings import SettingsError
 if TYPE_CHECKING:
     from kubewright.client import Client
     from kubewright.manager.sharding import ShardMember
+    from kubewright.recording.ring import RecordingRing
 
     from .operator import Operator
 
@@ -122,11 +123,30 @@ def _elector(operator: Operator, client: Client) -> LeaderElector | ShardMember 
     return elector
 
 
+def _recording_ring(runtime: ClusterRuntime, operator: Operator) -> RecordingRing | None:
+    settings, manager = operator.settings, runtime.manager
+    if settings.recording_minutes <= 0:
+        return None
+    from kubewright.recording.ring import RecordingRing
+
+    return RecordingRing(
+        manager.cache,
+        manager.spans,
+        operator.name,
+        seconds=settings.recording_minutes * 60,
+        directory=settings.recording_directory,
+        max_errors=settings.recording_errors,
+    )
+
+
 def _add_servers(runtime: ClusterRuntime, operator: Operator, client: Client) -> None:
     """Add the probe, metrics and webhook servers that the settings and declarations require."""
     manager, settings, probes = runtime.manager, operator.settings, operator.probes
     probes.add_health_check("workers", functools.partial(_check_workers, manager))
     probes.add_ready_check("caches", lambda: _require(manager.ready, "caches have not synced yet"))
+    ring = _recording_ring(runtime, operator)
+    if ring is not None:
+        manager.add(ring)
     if settings.probe_port is not None:
         manager.add(probe_server(probes, port=settings.probe_port))
     if settings.metrics_port is not None:
@@ -135,7 +155,9 @@ def _add_servers(runtime: ClusterRuntime, operator: Operator, client: Client) ->
             certificates = _metrics_certificates(settings.metrics_certificates)
             authorizer = MetricsAuthorizer(client)
         manager.add(
-            metrics_server(port=settings.metrics_port, certificates=certificates, authorizer=authorizer)
+            metrics_server(
+                port=settings.metrics_port, certificates=certificates, authorizer=authorizer, ring=ring
+            )
         )
     if settings.trace_port is not None:
         manager.add(_trace_server(operator, manager))

@@ -80,6 +80,13 @@ class Settings:
     """Port of the trace endpoint for a dashboard, on the loopback interface; `None` disables it."""
     trace_token: str = field(default="", repr=False)
     """Token that a dashboard needs to read traces; required with `trace_port`."""
+    recording_minutes: float = 0.0
+    """Minutes of changes and reconciles that the process keeps, to write them to a file on SIGUSR1 or for a
+    request of `/recording` on the metrics server; 0: none."""
+    recording_directory: str = ""
+    """Directory of these files; by default that for temporary files."""
+    recording_errors: int = 0
+    """Failed reconciles within a minute after which a file is written; 0: never."""
     resync: float = RESYNC_SECONDS
     """Seconds within which every object is reconciled again, changed or not; 0: never."""
     failure_events: bool = True

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kubewright.api.encoding import codec
 from kubewright.api.errors import APIError
-from kubewright.rehearse.redaction import Redactor
+from kubewright.recording.redaction import Redactor
 from kubewright.rehearse.snapshot import ObjectName
 from kubewright.workloads.controllers import COMPONENTS
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kubewright.manifests import to_yaml
-from kubewright.rehearse.redaction import Redactor, is_placeholder
+from kubewright.recording.redaction import Redactor, is_placeholder
 
 Object = Mapping[str, Any]
 

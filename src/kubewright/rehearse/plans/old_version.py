@@ -19,7 +19,7 @@ from .versions import OldVersionInput, OldVersionResult, known_texts
 def main() -> None:
     """Run the previous version twice: until it is idle, and from there."""
     from kubewright.explore.simulation.factories import FactoryError, ModuleFactory
-    from kubewright.rehearse.redaction import Redactor
+    from kubewright.recording.redaction import Redactor
     from kubewright.rehearse.snapshot import ClusterSnapshot
 
     from .planner import PlanOptions, plan_operator

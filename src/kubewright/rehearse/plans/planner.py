@@ -27,7 +27,7 @@ from kubewright.explore.simulation.loop import Livelock
 from kubewright.manager import Operator
 from kubewright.manager.operators.installation import InstallationError, definitions_of
 from kubewright.manifests.project import read_project
-from kubewright.rehearse.redaction import Redactor
+from kubewright.recording.redaction import Redactor
 from kubewright.rehearse.rehearsal import LIMIT_SECONDS, QUIET_SECONDS, Rehearsal
 from kubewright.rehearse.snapshot import ClusterSnapshot, ObjectName
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.rehearse.redaction import LAST_APPLIED, Redactor, is_placeholder
+from kubewright.recording.redaction import LAST_APPLIED, Redactor, is_placeholder
 
 WORDS = st.text("abcdefghijkmnpqrstuvwxyz23456789", min_size=12, max_size=24).map(lambda text: f"zq{text}")
 """Values that occur nowhere else in an object."""

@@ -1,0 +1,9 @@
+from .change_log import ChangeLog as ChangeLog
+from .cluster_recorder import ClusterRecorder as ClusterRecorder
+from .recording import RecordedChange as RecordedChange
+from .recording import Recording as Recording
+from .recording_files import RecordingError as RecordingError
+from .recording_files import read_recording as read_recording
+from .recording_files import write_recording as write_recording
+from .redaction import Redactor as Redactor
+from .ring import RecordingRing as RecordingRing
