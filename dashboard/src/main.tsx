@@ -1,17 +1,19 @@
 import { render, Component, type ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { signal } from "@preact/signals";
-import { Dialog, Failure, Loading } from "./components/basics";
+import { Dialog, Failure, Field, Loading, Select } from "./components/basics";
 import { Icon } from "./components/icons";
 import { Palette } from "./components/palette";
 import { discover } from "./lib/discovery";
 import { ApiError } from "./lib/http";
 import { lazy } from "./lib/lazy";
-import { navigate, route } from "./lib/router";
-import { dismiss, info, infoError, isDark, loadInfo, loadNamespaces, sessionEnded, toasts, toggleTheme } from "./lib/state";
-import { connected } from "./lib/stream";
+import { link, namespaceFilter, navigate, route, setParams } from "./lib/router";
+import { dismiss, info, infoError, isDark, loadInfo, loadNamespaces, namespaces, namespacesUnreadable, sessionEnded, toasts, toggleTheme } from "./lib/state";
+import { clusterProblem, silentSince, startStream } from "./lib/stream";
+import { exact, now, duration } from "./lib/time";
 import { ObjectView } from "./views/object";
 import { Kinds, Objects } from "./views/objects";
+import { HealthList } from "./views/health-list";
 import { Overview } from "./views/overview";
 import { ReconcilesPage } from "./views/reconciles";
 
@@ -72,6 +74,7 @@ function View() {
   if (first === "objects" && rest.length < 3) return <Kinds />;
   if (first === "objects") return <Objects group={group} version={rest[1]} plural={rest[2]} />;
   if (first === "object" && rest.length === 5) return <ObjectView group={group} version={rest[1]} plural={rest[2]} namespace={rest[3] === "_" ? "" : rest[3]} name={rest[4]} />;
+  if (first === "health" && rest.length === 1) return <HealthList health={rest[0]} />;
   if (first === "reconciles") return <ReconcilesPage />;
   if (first === "webhooks") return <Webhooks />;
   if (first === "schema" && rest.length === 3) return <SchemaView key={rest.join("/")} group={group} version={rest[1]} kind={rest[2]} />;
@@ -115,13 +118,13 @@ function Sidebar() {
   const cluster = info.value?.cluster;
   return (
     <aside class={`sidebar${menuOpen.value ? " sidebar-open" : ""}`}>
-      <a href="#/" class="brand">
+      <a href={link([])} class="brand">
         <img src="/static/icon.svg" width="26" height="26" alt="" />
         <span>Kubewright</span>
       </a>
       <nav aria-label="Views" class="nav">
         {NAVIGATION.map((each) => (
-          <a key={each.path} href={`#/${each.path}`} class="nav-link" aria-current={each.path === section ? "page" : undefined} onClick={() => (menuOpen.value = false)}>
+          <a key={each.path} href={link([each.path])} class="nav-link" aria-current={each.path === section ? "page" : undefined} onClick={() => (menuOpen.value = false)}>
             <Icon name={each.icon} size={18} />
             {each.title}
           </a>
@@ -130,11 +133,11 @@ function Sidebar() {
       <div class="sidebar-foot">
         {cluster && (
           <div class="cluster" title={cluster.server}>
-            <span class={`cluster-dot${connected.value ? "" : " cluster-off"}`} aria-hidden="true" />
+            <span class={`cluster-dot${silentSince.value || clusterProblem.value ? " cluster-off" : ""}`} aria-hidden="true" />
             <span class="cluster-text">
               <span class="cluster-name">{cluster.context || cluster.server.replace(/^https?:\/\//, "")}</span>
               <span class="muted">
-                {connected.value ? `Kubernetes ${cluster.version}` : "Reconnecting"}
+                {silentSince.value ? "Disconnected" : clusterProblem.value ? "Not responding" : `Kubernetes ${cluster.version}`}
               </span>
             </span>
           </div>
@@ -169,8 +172,46 @@ function Topbar() {
         <span>Search</span>
         <kbd>Ctrl K</kbd>
       </button>
+      <span class="spacer" />
+      <NamespaceFilter />
     </header>
   );
+}
+
+/** One namespace for all views; it is part of the address. */
+function NamespaceFilter() {
+  const chosen = namespaceFilter();
+  const change = (value: string) => setParams({ namespace: value || undefined }, { push: true });
+  if (namespacesUnreadable.value) return <Field label="Namespace" placeholder="Namespace (all)" value={chosen} change={change} width="180px" delay={800} />;
+  const names = chosen && !namespaces.value.includes(chosen) ? [chosen, ...namespaces.value] : namespaces.value;
+  return <Select label="Namespace" value={chosen} options={[{ value: "", text: "All namespaces" }, ...names.map((each) => ({ value: each, text: each }))]} change={change} />;
+}
+
+/** Says in every view that what it shows may be old, and what to do. */
+function Connection() {
+  const silent = silentSince.value;
+  const problem = clusterProblem.value;
+  if (silent !== null) {
+    return (
+      <div class="connection" role="alert">
+        <Icon name="warning" />
+        <div>
+          <strong>The dashboard server does not respond</strong> since {duration(now.value - silent)}. This page shows the state of {exact(silent)}. If its process was stopped, start it again with the same <code>--port</code>; this page reconnects by itself, or says how to sign in.
+        </div>
+      </div>
+    );
+  }
+  if (problem) {
+    return (
+      <div class="connection" role="alert">
+        <Icon name="warning" />
+        <div>
+          <strong>The API server does not respond</strong> since {duration(now.value - problem.since)}: {problem.error}. This page shows the state of {exact(problem.since)} and continues when the server responds again.
+        </div>
+      </div>
+    );
+  }
+  return null;
 }
 
 function useShortcuts() {
@@ -193,7 +234,7 @@ function useShortcuts() {
         const found = NAVIGATION.find((each) => each.key === event.key);
         prefix = 0;
         if (found) {
-          navigate(`#/${found.path}`);
+          navigate(link([found.path]));
           event.preventDefault();
         }
         return;
@@ -221,7 +262,13 @@ function App() {
   useShortcuts();
   const [started, setStarted] = useState(false);
   useEffect(() => {
-    void Promise.all([loadInfo(), discover(), loadNamespaces()]).then(() => setStarted(true));
+    startStream();
+    void Promise.all([loadInfo(), discover(), loadNamespaces()]).then(() => {
+      // A user who may not read all namespaces begins with the one of the kubeconfig.
+      const own = info.value?.cluster.namespace;
+      if (namespacesUnreadable.value && own && !namespaceFilter()) setParams({ namespace: own });
+      setStarted(true);
+    });
     // Kinds and namespaces change rarely; a route that needs a new kind reads them again.
     const timer = setInterval(() => {
       if (document.hidden) return;
@@ -248,6 +295,7 @@ function App() {
       {menuOpen.value && <div class="scrim" onClick={() => (menuOpen.value = false)} />}
       <div class="content">
         <Topbar />
+        {!sessionEnded() && <Connection />}
         {infoError.value && (!info.value || sessionEnded()) ? (
           <main class="page">
             <Failure error={infoError.value} retry={() => void loadInfo()} />

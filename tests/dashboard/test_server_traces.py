@@ -31,6 +31,7 @@ from kubewright.testing import run_operator
 from kubewright.testing.server import start_test_server
 
 from .conftest import Browser, browse
+from .test_object_evidence import span
 
 
 class ToySpec(Spec):
@@ -102,9 +103,9 @@ async def test_spans_of_the_operator_in_this_process(client: Client, eventually:
                 seen.setdefault(name, data)
                 if {"ready", "reconcile", "webhook", "queue"} <= set(seen):
                     break
-        assert seen["reconcile"]["name"] == "a"
-        assert seen["webhook"]["kind"] == "Toy"
-        assert seen["queue"]["controllers"][0]["name"] == "toy"
+        assert seen["reconcile"][0]["name"] == "a"
+        assert seen["webhook"][0]["kind"] == "Toy"
+        assert seen["queue"][0]["controllers"][0]["name"] == "toy"
 
         async def failed() -> Any:
             return (await browser.get("/api/reconciles?kind=Toy&name=a&errors=1"))["spans"]
@@ -134,7 +135,9 @@ async def test_without_an_operator_the_reason_is_given(browser: Browser) -> None
     info = await browser.get("/api/info")
     assert not info["traces"]
     assert "--operator URL" in info["tracesMessage"]
-    assert await browser.get("/api/reconciles") == {"traces": False, "controllers": [], "spans": []}
+    found = await browser.get("/api/reconciles")
+    assert (found["traces"], found["controllers"], found["spans"]) == (False, [], [])
+    assert (found["message"], found["since"]) == (info["tracesMessage"], None)
 
 
 async def test_spans_over_the_trace_endpoint(client: Client, eventually: Callable[..., Any]) -> None:
@@ -224,23 +227,23 @@ async def test_a_page_that_reads_too_slowly_receives_the_number_of_lost_spans(cl
     ):
         assert (await anext(events))[0] == "ready"
         for number in range(1500):
-            store.add("reconcile", {"controller": "busy", "started": number, "error": "", "name": "x"})
+            store.add("reconcile", span(number, "x"))
         received = 0
         async for name, data in events:
             if name == "lost":
                 assert data == {"spans": 500}
                 break
-            received += 1
+            received += len(data) if name == "reconcile" else 0
     assert received == 1000
 
 
 def test_spans_are_bounded_per_controller() -> None:
     store = TraceStore()
     for number in range(2000):
-        store.add("reconcile", {"controller": "busy", "started": number, "error": "", "name": "x"})
-    store.add("reconcile", {"controller": "quiet", "started": -1, "error": "", "name": "y"})
+        store.add("reconcile", span(number, "x"))
+    store.add("reconcile", {**span(-1, "y"), "controller": "quiet"})
     found = store.reconciles(limit=5000)
-    assert found["controllers"] == ["busy", "quiet"]
+    assert found["controllers"] == ["quiet", "shop"]
     assert len(found["spans"]) == 501
     assert found["spans"][-1]["controller"] == "quiet"
     for number in range(300):

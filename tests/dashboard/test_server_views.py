@@ -93,7 +93,7 @@ async def test_a_missing_owner_is_a_node(client: Client, browser: Browser) -> No
     metadata = {"name": "orphan", "namespace": "default", "ownerReferences": [reference]}
     await client.create(Unstructured({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))
     tree = await browser.get("/api/tree?version=v1&kind=ConfigMap&namespace=default&name=orphan")
-    missing = next(node for node in tree["nodes"] if node["missing"])
+    missing = next(node for node in tree["nodes"] if node["state"] == "missing")
     assert (missing["name"], missing["health"]) == ("gone", "Unknown")
     assert missing["message"] == "the owner does not exist"
 
@@ -120,12 +120,15 @@ async def test_the_overview_counts_kinds_health_and_warnings(
 
     overview = await eventually(with_warnings)  # events are watched beside the objects
     assert overview["synced"]
-    assert "default" in overview["namespaces"]
     kinds = {(kind["group"], kind["kind"]): kind for kind in overview["kinds"]}
     assert kinds["", "Pod"]["count"] == 1
     assert kinds["", "Pod"]["health"]["InProgress"] == 1
     assert ("", "Event") not in kinds
-    assert [each["kind"] for each in overview["unhealthy"]].count("Pod") == 1
+    pods = await browser.get("/api/objects?health=InProgress&namespace=default")
+    assert [each["kind"] for each in pods["objects"]].count("Pod") == 1
+    elsewhere = await browser.get("/api/overview?namespace=kube-system")
+    assert all(kind["count"] == 0 for kind in elsewhere["kinds"] if kind["kind"] == "Pod")
+    assert elsewhere["warnings"] == []
     assert [each["reason"] for each in overview["warnings"]] == ["BackOff"]
     assert overview["warnings"][0]["object"]["resource"] == "pods"
     assert overview["warnings"][0]["lastSeen"] == 1767323045000
@@ -149,8 +152,8 @@ async def test_kinds_are_added_and_removed_with_their_crd(
     )
 
     async def failed() -> bool:
-        unhealthy = (await browser.get("/api/overview"))["unhealthy"]
-        return bool(unhealthy) and unhealthy[0]["message"] == "no money"
+        findings = (await browser.get("/api/overview"))["findings"]
+        return [each["message"] for each in findings if each["type"] == "failed"] == ["no money"]
 
     await eventually(failed)
     await client.delete("customresourcedefinitions", "shops.example.com")
@@ -261,25 +264,3 @@ async def test_an_index_that_is_used_while_it_stops_starts_again(client: Client)
     await stopping
     assert index.find("", "ConfigMap", "default", "kept") is not None
     await index.stop()
-
-
-async def test_kinds_that_the_user_may_not_read_have_an_error(server: Any, client: Client) -> None:
-    from kubewright.apiserver.authentication.user import User
-    from kubewright.apiserver.in_process import InProcessTransport
-    from kubewright.dashboard import Dashboard
-
-    from .conftest import browse
-
-    subjects = [{"kind": "User", "name": "jane", "apiGroup": "rbac.authorization.k8s.io"}]
-    rule = {"verbs": ["list", "watch"], "apiGroups": [""], "resources": ["configmaps"]}
-    role = {"kind": "Role", "name": "jane", "apiGroup": "rbac.authorization.k8s.io"}
-    api_version = "rbac.authorization.k8s.io/v1"
-    await create(client, api_version, "Role", "jane", rules=[rule])
-    await create(client, api_version, "RoleBinding", "jane", subjects=subjects, roleRef=role)
-    await create(client, "v1", "ConfigMap", "visible")
-    transport = InProcessTransport(server.plane.server, User("jane", ("system:authenticated",)))
-    async with browse(Dashboard(Client.from_transport(transport))) as browser:
-        kinds = {kind["kind"]: kind for kind in (await browser.get("/api/overview"))["kinds"]}
-    assert kinds["ConfigMap"]["count"] >= 1
-    assert kinds["ConfigMap"]["error"] == ""
-    assert "cannot list resource" in kinds["Secret"]["error"]

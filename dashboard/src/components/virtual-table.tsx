@@ -7,6 +7,8 @@ export interface TableColumn<T> {
   description?: string;
   width: string;
   numeric?: boolean;
+  /** Stays visible while the table is scrolled to the side. */
+  sticky?: boolean;
   cell: (row: T) => ComponentChildren;
   sort?: () => void;
 }
@@ -23,6 +25,10 @@ interface Props<T> {
 
 const ROW = 38;
 const MARGIN = 6;
+
+function cellClass<T>(column: TableColumn<T>): string {
+  return `cell${column.numeric ? " numeric" : ""}${column.sticky ? " cell-sticky" : ""}`;
+}
 
 /** A table that draws only the visible rows. Arrow keys or j and k move, Enter opens. */
 export function VirtualTable<T>({ label, rows, columns, keyOf, open, highlight, sorted }: Props<T>) {
@@ -117,7 +123,7 @@ export function VirtualTable<T>({ label, rows, columns, keyOf, open, highlight, 
           {columns.map((column, index) => {
             const direction = sorted?.column === index ? (sorted.descending ? "descending" : "ascending") : undefined;
             return (
-              <div key={column.title} role="columnheader" class={column.numeric ? "cell numeric" : "cell"} title={column.description} aria-sort={direction}>
+              <div key={column.title} role="columnheader" class={cellClass(column)} title={column.description} aria-sort={direction}>
                 {column.sort ? (
                   <button type="button" class="sort" onClick={column.sort}>
                     {column.title}
@@ -151,7 +157,7 @@ export function VirtualTable<T>({ label, rows, columns, keyOf, open, highlight, 
                 }}
               >
                 {columns.map((column) => (
-                  <div key={column.title} role="gridcell" class={column.numeric ? "cell numeric" : "cell"}>
+                  <div key={column.title} role="gridcell" class={cellClass(column)}>
                     {column.cell(row)}
                   </div>
                 ))}

@@ -13,10 +13,12 @@ import { ApiError, json, query, type Json } from "../lib/http";
 import { apiPath, type Resource } from "../lib/discovery";
 import { schemaOf, type KindSchema } from "../lib/schema";
 import { info, styleNonce, toast } from "../lib/state";
+import { exact } from "../lib/time";
 import { editable, toYaml, withoutManagedFields } from "../lib/yaml";
 import { Copy, Dialog, Select } from "../components/basics";
 import { Diff } from "../components/diff";
 import { Icon } from "../components/icons";
+import { dropDraft, readDraft, writeDraft } from "./drafts";
 import { describeEdit, FIELD_MANAGER, type Removed } from "./apply";
 import { completions, diagnose } from "./language";
 
@@ -88,7 +90,12 @@ export default function Editor({ resource, namespace, name, object, deleted }: P
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
   const schema = useRef<KindSchema | null>(null);
-  const base = useRef<Json>(object);
+  const secret = resource.group === "" && resource.plural === "secrets";
+  const draftKey = `${apiPath(resource, namespace, name)} ${object.metadata.uid}`;
+  const draft = useRef(readDraft(draftKey));
+  const base = useRef<Json>(draft.current?.base ?? object);
+  const [restored, setRestored] = useState(draft.current?.time || 0);
+  const [unstored, setUnstored] = useState(false);
   const [full, setFull] = useState(false);
   const [dirty, setDirty] = useState(false);
   const [stale, setStale] = useState(false);
@@ -100,10 +107,31 @@ export default function Editor({ resource, namespace, name, object, deleted }: P
   const readOnly = Boolean(info.value?.readOnly) || deleted || full;
   const source = (of: Json) => toYaml(full ? withoutManagedFields(of) : editable(of));
 
+  const noteEdit = (text: string) => {
+    const isDirty = text !== source(base.current);
+    setDirty(isDirty);
+    if (full) return;
+    if (isDirty) {
+      draft.current = { text, base: base.current, time: Date.now() };
+      setUnstored(!writeDraft(draftKey, draft.current, secret));
+    } else {
+      draft.current = null;
+      dropDraft(draftKey);
+    }
+  };
+
+  // A reload asks if the edits could not be stored.
+  useEffect(() => {
+    if (!dirty || !unstored) return;
+    const ask = (event: BeforeUnloadEvent) => event.preventDefault();
+    window.addEventListener("beforeunload", ask);
+    return () => window.removeEventListener("beforeunload", ask);
+  }, [dirty, unstored]);
+
   useEffect(() => {
     const reading = schemaOf(resource).catch(() => null);
     const state = EditorState.create({
-      doc: source(base.current),
+      doc: !full && draft.current ? draft.current.text : source(base.current),
       extensions: [
         EditorView.cspNonce.of(styleNonce),
         lineNumbers(),
@@ -142,13 +170,14 @@ export default function Editor({ resource, namespace, name, object, deleted }: P
         EditorView.lineWrapping,
         EditorView.contentAttributes.of({ "aria-label": `YAML of ${name}` }),
         EditorView.updateListener.of((update) => {
-          if (update.docChanged) setDirty(update.state.doc.toString() !== source(base.current));
+          if (update.docChanged) noteEdit(update.state.doc.toString());
         }),
         theme,
       ],
     });
     const editor = new EditorView({ state, parent: host.current! });
     view.current = editor;
+    if (!full) setDirty(state.doc.toString() !== source(base.current));
     void reading.then((found) => {
       schema.current = found;
       if (found) forceLinting(editor);
@@ -160,6 +189,9 @@ export default function Editor({ resource, namespace, name, object, deleted }: P
     base.current = latest;
     const editor = view.current!;
     editor.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: source(latest) } });
+    draft.current = null;
+    dropDraft(draftKey);
+    setRestored(0);
     setDirty(false);
     setStale(false);
     setMessage("");
@@ -169,7 +201,7 @@ export default function Editor({ resource, namespace, name, object, deleted }: P
   useEffect(() => {
     if (object.metadata.resourceVersion === base.current.metadata.resourceVersion) return;
     if (source(object) === source(base.current)) base.current = object;
-    else if (!dirty) reload(object);
+    else if (!dirty && !draft.current) reload(object);
     else setStale(true);
   }, [object]);
 
@@ -286,6 +318,14 @@ export default function Editor({ resource, namespace, name, object, deleted }: P
       {message && (
         <div class="banner" role="alert">
           {message}
+        </div>
+      )}
+      {restored > 0 && dirty && (
+        <div class="banner" role="status">
+          Your unsaved edits of {exact(restored)} were restored.
+          <button type="button" class="link-button" onClick={() => reload(object)}>
+            Discard them
+          </button>
         </div>
       )}
       {stale && (

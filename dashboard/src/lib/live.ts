@@ -1,6 +1,7 @@
 // Collections and objects that are kept current by a watch.
 import { signal, type Signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
+import { reconnects } from "./stream";
 import { ApiError, delay, escapeSelector, isAbort, json, lines, query, request, type Json } from "./http";
 
 /** `listed`: the kind cannot be watched. */
@@ -265,7 +266,18 @@ export function useLiveObject(collection: string | undefined, name: string): Liv
       abort.signal,
       async (signal) => {
         const parameters = { fieldSelector: `metadata.name=${escapeSelector(name)}` };
-        const found = await json(`${collection}${query(parameters)}`, { signal });
+        let found: Json;
+        try {
+          found = await json(`${collection}${query(parameters)}`, { signal });
+        } catch (error) {
+          if (!(error instanceof ApiError) || error.code !== 403) throw error;
+          // The user may be allowed to read this object, but not to list its kind.
+          live.object.value = await json(`${collection}/${encodeURIComponent(name)}`, { signal });
+          live.state.value = "listed";
+          live.error.value = null;
+          await delay(RELIST_MILLISECONDS, signal);
+          return;
+        }
         const item = found.items?.[0];
         if (item) {
           // Items of a list have no apiVersion and kind.
@@ -334,7 +346,13 @@ export function useLoaded<T>(read: (signal: AbortSignal) => Promise<T>, dependen
       );
     };
     loaded.reload();
-    return () => abort.abort();
+    // What was sent while the connection was lost is missing.
+    const first = reconnects.peek();
+    const stop = reconnects.subscribe((count) => count !== first && loaded.reload());
+    return () => {
+      stop();
+      abort.abort();
+    };
   }, [loaded]);
   return loaded;
 }

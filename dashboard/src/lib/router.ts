@@ -21,10 +21,15 @@ window.addEventListener("hashchange", () => {
 
 type Params = Record<string, string | undefined | null>;
 
-/** The address of a route; empty segments and parameters are omitted. */
+/** The namespace that all views are filtered by; empty for all. It is part of every address. */
+export function namespaceFilter(): string {
+  return route.value.params.get("namespace") || "";
+}
+
+/** The address of a route; empty segments and parameters are omitted, the namespace filter is kept. */
 export function link(path: (string | undefined)[], params: Params = {}): string {
   const search = new URLSearchParams();
-  for (const [name, value] of Object.entries(params)) if (value) search.set(name, value);
+  for (const [name, value] of Object.entries({ namespace: namespaceFilter(), ...params })) if (value) search.set(name, value);
   const text = search.toString();
   const segments = path.filter((each): each is string => Boolean(each)).map(encodeURIComponent);
   return `#/${segments.join("/")}${text ? `?${text}` : ""}`;

@@ -6,7 +6,7 @@ export interface Info {
   version: string;
   readOnly: boolean;
   user: { username: string; groups: string[] };
-  cluster: { server: string; context: string; version: string };
+  cluster: { server: string; context: string; version: string; namespace: string };
   traces: boolean;
   operators: string[];
   tracesMessage: string;
@@ -17,6 +17,8 @@ export type Theme = "system" | "light" | "dark";
 export const info = signal<Info | null>(null);
 export const infoError = signal<Error | null>(null);
 export const namespaces = signal<string[]>([]);
+/** Whether the user is not allowed to list namespaces. */
+export const namespacesUnreadable = signal(false);
 
 export const theme = signal<Theme>((localStorage.getItem("theme") as Theme | null) || "system");
 effect(() => {
@@ -80,7 +82,8 @@ export async function loadNamespaces(): Promise<void> {
       accept: "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
     });
     namespaces.value = list.items.map((each: { metadata: { name: string } }) => each.metadata.name).sort();
-  } catch {
-    namespaces.value = [];
+    namespacesUnreadable.value = false;
+  } catch (error) {
+    if (error instanceof ApiError && error.code === 403) namespacesUnreadable.value = true;
   }
 }

@@ -94,6 +94,7 @@ export interface Queue {
   errors: number;
   retries: number;
   failing: Record<string, string>;
+  failingCount?: number;
   series: Series;
 }
 
@@ -111,45 +112,107 @@ export const RESULT_TEXT: Record<string, string> = {
   panic: "Exception",
 };
 
-/** Writes of different controllers to the same object within a short time: a possible fight. */
-export interface Fight {
-  target: string;
-  controllers: string[];
-  count: number;
+/** What the server knows of an object, however long ago it was reconciled. */
+export interface ObjectSummary {
+  controller: string;
+  group: string;
+  version: string;
+  kind: string;
+  namespace: string;
+  name: string;
+  reconciles: number;
+  errors: number;
+  failuresInRow: number;
+  failing: boolean;
+  failingSince: number | null;
+  nextRetry: number | null;
+  error: string;
+  first: number;
+  last: number;
+  lastFailure: number | null;
+  lastFailureId: string;
+  lastSuccess: number | null;
 }
 
-export function findFights(spans: Reconcile[], within = 30_000): Fight[] {
-  const latest = Math.max(0, ...spans.map((span) => span.ended));
-  const writers = new Map<string, Map<string, number>>();
-  for (const span of spans) {
-    if (span.ended < latest - within) continue;
-    for (const write of span.writes) {
-      if (write.error || write.subresource === "status" || write.verb === "create" || write.resource.startsWith("events")) continue;
-      const target = `${write.resource} ${write.namespace ? `${write.namespace}/` : ""}${write.name}`;
-      const found = writers.get(target) || new Map<string, number>();
-      found.set(span.controller, (found.get(span.controller) || 0) + 1);
-      writers.set(target, found);
-    }
-  }
-  return [...writers]
-    .filter(([, found]) => found.size > 1 && [...found.values()].every((count) => count > 1))
-    .map(([target, found]) => ({ target, controllers: [...found.keys()].sort(), count: [...found.values()].reduce((a, b) => a + b, 0) }));
+export function laneKey(span: { controller: string; kind: string; namespace: string; name: string }): string {
+  return `${span.controller}|${span.kind}|${span.namespace}|${span.name}`;
 }
 
-/** Objects that a controller reconciles again and again only because of its own writes. */
-export function findLoops(spans: Reconcile[], fights: Fight[], within = 10_000): Fight[] {
-  const latest = Math.max(0, ...spans.map((span) => span.ended));
-  const counts = new Map<string, { controller: string; count: number }>();
-  for (const span of spans) {
-    if (span.ended < latest - within || !span.writes.length || failed(span)) continue;
-    if (!span.causes.length || span.causes.some((cause) => cause.trigger !== "own write")) continue;
-    const target = `${span.kind} ${span.request}`;
-    const found = counts.get(`${span.controller}|${target}`) || { controller: span.controller, count: 0 };
-    found.count += 1;
-    counts.set(`${span.controller}|${target}`, found);
+const PINNED_LANES = 1000;
+
+/** Add spans, the newest first; beyond the limit, the newest failure and success of each object are kept. */
+export function mergeSpans(known: Reconcile[], fresh: Reconcile[], limit: number): Reconcile[] {
+  const ids = new Set(fresh.map((each) => each.id));
+  const all = [...fresh, ...known.filter((each) => !ids.has(each.id))].sort((a, b) => b.started - a.started);
+  if (all.length <= limit) return all;
+  const kept = all.slice(0, limit);
+  const pinned = new Set<string>();
+  const pin = (span: Reconcile) => `${laneKey(span)}|${failed(span)}`;
+  for (const span of kept) pinned.add(pin(span));
+  for (const span of all.slice(limit)) {
+    if (pinned.has(pin(span)) || pinned.size > 2 * PINNED_LANES) continue;
+    pinned.add(pin(span));
+    kept.push(span);
   }
-  const fighting = new Set(fights.flatMap((fight) => fight.controllers));
-  return [...counts].filter(([, found]) => found.count >= 10 && !fighting.has(found.controller)).map(([key, found]) => ({ target: key.split("|")[1], controllers: [found.controller], count: found.count }));
+  return kept;
+}
+
+/** The summary of an object after one more reconcile, computed as the server does. */
+export function summarize(old: ObjectSummary | undefined, span: Reconcile): ObjectSummary {
+  const { controller, group, version, kind, namespace, name } = span;
+  const before = old || { reconciles: 0, errors: 0, failuresInRow: 0, failingSince: null, first: span.started, lastFailure: null, lastFailureId: "", lastSuccess: null };
+  const isFailed = failed(span);
+  return {
+    controller, group, version, kind, namespace, name,
+    reconciles: before.reconciles + 1,
+    errors: before.errors + Number(isFailed),
+    failuresInRow: isFailed ? before.failuresInRow + 1 : 0,
+    failing: isFailed,
+    failingSince: isFailed ? (before.failingSince ?? span.started) : null,
+    nextRetry: span.requeueAfter === null ? null : span.ended + span.requeueAfter * 1000,
+    error: isFailed ? span.error : "",
+    first: before.first,
+    last: span.ended,
+    lastFailure: isFailed ? span.ended : before.lastFailure,
+    lastFailureId: isFailed ? span.id : before.lastFailureId,
+    lastSuccess: isFailed ? before.lastSuccess : span.ended,
+  };
+}
+
+/** What caused a reconcile, with the first changed fields. */
+export function causeText(cause: Cause, span: Reconcile, paths = 3): string {
+  if (!cause.kind) return cause.text || cause.trigger;
+  const shown = cause.paths.slice(0, paths).join(", ");
+  const more = cause.paths.length > paths ? ` and ${cause.paths.length - paths} more` : "";
+  const namespace = cause.namespace && cause.namespace !== span.namespace ? `${cause.namespace}/` : "";
+  return `${cause.kind} ${namespace}${cause.name} ${cause.operation || `(${cause.trigger})`}${shown ? `: ${shown}${more}` : ""}`;
+}
+
+export interface Why {
+  retry: boolean;
+  /** The error of the reconcile that is retried; empty if it is not known. */
+  error: string;
+  causes: Cause[];
+}
+
+/** Why an object was reconciled: a retry first, with its error, then the original causes. */
+export function whyOf(span: Reconcile, spans: Reconcile[]): Why {
+  const retry = span.causes.some((cause) => cause.trigger === "retry");
+  const causes = span.causes.filter((cause) => cause.trigger !== "retry");
+  if (!retry) return { retry, error: "", causes };
+  const key = laneKey(span);
+  let previous: Reconcile | undefined;
+  for (const other of spans) {
+    if (other.started < span.started && laneKey(other) === key && (!previous || other.started > previous.started)) previous = other;
+  }
+  return { retry, error: previous && failed(previous) ? previous.error : "", causes };
+}
+
+export function whyText(why: Why, span: Reconcile): string {
+  const original = why.causes[0] ? causeText(why.causes[0], span) : "";
+  const count = why.causes.length > 1 ? ` and ${why.causes.length - 1} more` : "";
+  if (!why.retry) return original ? `${original}${count}` : "–";
+  return `Retry${why.error ? ` after ${why.error}` : ""}${original ? `; first: ${original}${count}` : ""}`;
 }
 
 /** A reconcile and the object that connects it with another one. */

@@ -8,12 +8,16 @@ export interface TreeNode extends ObjectReference {
   health: string;
   message: string;
   created: number | null;
-  missing: boolean;
+  since: number | null;
+  /** `unreadable`: the user may not read it; `unknown`: whether it exists cannot be told. */
+  state: "exists" | "missing" | "unreadable" | "unknown";
+  badges: string[];
   owners: { id: string; controller: boolean }[];
 }
 
 export interface Tree {
   root: string | null;
+  state: TreeNode["state"];
   nodes: TreeNode[];
   truncated: boolean;
   synced: boolean;

@@ -3,7 +3,7 @@ import { json, query, type Json } from "../lib/http";
 import { resources } from "../lib/discovery";
 import { useLoaded } from "../lib/live";
 import { link, objectLink, route, setParams } from "../lib/router";
-import { info, namespaces } from "../lib/state";
+import { info } from "../lib/state";
 import { Chip, Copy, Empty, Failure, Field, Loading, Page, Panel, Select, Tabs } from "../components/basics";
 import { Icon } from "../components/icons";
 
@@ -38,12 +38,15 @@ interface Role {
   name: string;
   rules: Rule[];
   missing: boolean;
+  unreadable: boolean;
 }
 
 interface Graph {
   subjects: Subject[];
   bindings: Binding[];
   roles: Role[];
+  unreadable: string[];
+  own: { namespace: string; rules: Rule[]; incomplete: boolean; error: string } | null;
 }
 
 const RBAC = { group: "rbac.authorization.k8s.io", version: "v1" };
@@ -131,17 +134,22 @@ function Who() {
     .filter((row) => row.bindings.length);
   return (
     <>
+      {data.unreadable.length > 0 && (
+        <p class="banner" role="status">
+          {data.unreadable.join(", ")} are not readable: what is shown of other users is incomplete, and what is missing here may still be granted.
+        </p>
+      )}
+      {data.own && <OwnRules own={data.own} verb={verb} resource={resource} />}
       <div class="toolbar">
         <Field id="filter" label="Filter users, groups, accounts" value={params.get("subject") || ""} change={(value) => setParams({ subject: value })} width="230px" />
         <Select label="Verb" value={verb} options={["", "get", "list", "watch", "create", "update", "patch", "delete"].map((each) => ({ value: each, text: each || "Any verb" }))} change={(value) => setParams({ verb: value })} />
         <Field label="Resource" placeholder="Resource, e.g. pods" value={resource} change={(value) => setParams({ resource: value })} width="180px" />
-        <Select label="Namespace" value={namespace} options={[{ value: "", text: "All namespaces" }, ...namespaces.value.map((each) => ({ value: each, text: each }))]} change={(value) => setParams({ namespace: value })} />
         <label class="check">
           <input type="checkbox" checked={system} onChange={(event) => setParams({ system: event.currentTarget.checked ? "1" : undefined })} /> System roles
         </label>
       </div>
       {rows.length === 0 ? (
-        <Empty title="No subject matches">{system ? "Change the filter." : "Change the filter, or include the roles whose names begin with system:."}</Empty>
+        <Empty title={data.unreadable.length ? "Other users are unknown" : "No subject matches"}>{data.unreadable.length ? "Bindings or roles are not readable." : system ? "Change the filter." : "Change the filter, or include the roles whose names begin with system:."}</Empty>
       ) : (
         <div class="access-graph panel">
           <div class="access-row access-head" aria-hidden="true">
@@ -168,6 +176,27 @@ function Who() {
   );
 }
 
+/** What the user of the dashboard is allowed to do, as the API server reports it. */
+function OwnRules({ own, verb, resource }: { own: NonNullable<Graph["own"]>; verb: string; resource: string }) {
+  const rules = own.rules.filter((rule) => matches(rule, verb, resource));
+  return (
+    <Panel title={`Your permissions in ${own.namespace}`} actions={own.incomplete ? <Chip tone="warning">incomplete</Chip> : undefined}>
+      {own.error && <p class="muted">{own.error}</p>}
+      {rules.length ? (
+        <ul class="rule-list">
+          {rules.map((rule, index) => (
+            <li key={index}>
+              <RuleLine rule={rule} />
+            </li>
+          ))}
+        </ul>
+      ) : (
+        <p class="muted">No rule matches.</p>
+      )}
+    </Panel>
+  );
+}
+
 function BindingRow({ binding, role, rules }: { binding: Binding; role?: Role; rules: Rule[] }) {
   const [all, setAll] = useState(false);
   const shown = all ? rules : rules.slice(0, 3);
@@ -178,7 +207,7 @@ function BindingRow({ binding, role, rules }: { binding: Binding; role?: Role; r
         <span class="muted">{binding.namespace ? `in ${binding.namespace}` : "all namespaces"}</span>
       </div>
       <div class="access-role">
-        {role && !role.missing ? <a href={rbacLink(role.id)}>{role.kind} {role.name}</a> : <Chip tone="warning">{binding.role} does not exist</Chip>}
+        {role && !role.missing && !role.unreadable ? <a href={rbacLink(role.id)}>{role.kind} {role.name}</a> : <Chip tone="warning">{binding.role} {role?.unreadable ? "is not readable" : "does not exist"}</Chip>}
         <ul class="rule-list">
           {shown.map((rule, index) => (
             <li key={index}>
@@ -269,28 +298,29 @@ function grantCommands(body: Json): string {
 }
 
 function Explanation({ result, body }: { result: Json; body: Json }) {
+  const unknown = result.allowed === null;
   const target = `${body.verb} ${body.resource}${body.subresource ? `/${body.subresource}` : ""}${body.group ? `.${body.group}` : ""}${body.name ? ` ${body.name}` : ""}`;
   return (
     <div class="explanation">
-      <div class={`decision ${result.allowed ? "decision-allowed" : "decision-denied"}`} role="status">
-        <Icon name={result.allowed ? "check" : "close"} size={22} />
+      <div class={`decision ${result.allowed ? "decision-allowed" : unknown ? "decision-unknown" : "decision-denied"}`} role="status">
+        <Icon name={result.allowed ? "check" : unknown ? "warning" : "close"} size={22} />
         <div>
-          <strong>{result.allowed ? "Allowed" : "Denied"}</strong>
+          <strong>{result.allowed ? "Allowed" : unknown ? "Unknown" : "Denied"}</strong>
           <p>
-            {body.user} {result.allowed ? "is allowed to" : "is not allowed to"} {target} {body.namespace ? `in ${body.namespace}` : "in all namespaces"}
+            {unknown ? `Whether ${body.user} is allowed to` : result.allowed ? `${body.user} is allowed to` : `${body.user} is not allowed to`} {target} {body.namespace ? `in ${body.namespace}` : "in all namespaces"}{unknown && " cannot be told"}
           </p>
           {result.reason && <p class="muted advice">{result.reason}</p>}
         </div>
       </div>
       {result.rules?.length > 0 && <RuleTable title="Rules that allow it" rules={result.rules} />}
-      {!result.allowed && (
+      {result.allowed === false && (
         <Panel title="What to grant" actions={<Copy text={grantCommands(body)} label="Copy the commands" />}>
           {result.advice && <p class="advice">{result.advice}</p>}
           {body.resource && !body.path && <pre class="code grant">{grantCommands(body)}</pre>}
         </Panel>
       )}
       {!result.allowed && result.nearest?.length > 0 && <RuleTable title="Rules that come close" rules={result.nearest} />}
-      {!result.allowed && !result.nearest?.length && (
+      {result.allowed === false && !result.nearest?.length && (
         <p class="muted">
           {result.bindings?.length ? (
             <>
@@ -303,7 +333,7 @@ function Explanation({ result, body }: { result: Json; body: Json }) {
               ))}
             </>
           ) : (
-            "No binding applies to this user."
+            result.unreadable?.length ? `The bindings of the user are unknown: ${result.unreadable.join(", ")} are not readable.` : "No binding applies to this user."
           )}
         </p>
       )}

@@ -1,7 +1,7 @@
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Loaded } from "../lib/live";
 import { referenceLink } from "../lib/router";
-import { drawTree, NODE_HEIGHT, NODE_WIDTH, type DrawnNode, type Tree } from "../lib/tree";
+import { drawTree, NODE_HEIGHT, NODE_WIDTH, type DrawnNode, type Tree, type TreeNode } from "../lib/tree";
 import { Empty, Failure, Loading } from "../components/basics";
 import { HEALTH_TEXT, HealthIcon, Icon } from "../components/icons";
 
@@ -24,7 +24,12 @@ export function OwnerTree({ loaded }: { loaded: Loaded<Tree> }) {
   }, [drawing !== null]);
 
   if (!drawing || !tree) return loaded.error.value ? <Failure error={loaded.error.value} retry={loaded.reload} /> : <Loading />;
-  if (!drawing.nodes.length) return <Empty title="The object does not exist">It is drawn here when it is created.</Empty>;
+  if (!drawing.nodes.length) {
+    if (!tree.synced) return <Loading text="Reading the objects of the cluster" />;
+    if (tree.state === "unreadable") return <Empty title="The tree is unknown">The user of the dashboard is not allowed to list this kind; the objects that it owns and its health are unknown.</Empty>;
+    if (tree.state === "unknown") return <Empty title="The tree is unknown">The dashboard has not indexed this object, because the cluster has too many, or its kind cannot be watched now.</Empty>;
+    return <Empty title="The object does not exist">It is drawn here when it is created.</Empty>;
+  }
   const fit = width ? Math.max(0.7, Math.min(1, (width - 2) / drawing.width)) : 1;
   const scale = zoom ?? fit;
   const byId = new Map(drawing.nodes.map((node) => [node.id, node]));
@@ -88,6 +93,8 @@ function shorten(name: string): string {
   return name.length > 21 ? `${name.slice(0, 11)}…${name.slice(-9)}` : name;
 }
 
+const ABSENCE: Record<TreeNode["state"], string> = { exists: "", missing: " (does not exist)", unreadable: " (not readable)", unknown: " (unknown)" };
+
 function Node({ drawn, focused, unfold }: { drawn: DrawnNode; focused: boolean; unfold: () => void }) {
   const style = { transform: `translate(${drawn.x}px, ${drawn.y}px)`, width: `${NODE_WIDTH}px`, height: `${NODE_HEIGHT}px` };
   if (drawn.members) {
@@ -109,20 +116,20 @@ function Node({ drawn, focused, unfold }: { drawn: DrawnNode; focused: boolean; 
   return (
     <a
       href={referenceLink(node)}
-      aria-disabled={node.missing || undefined}
+      aria-disabled={node.state === "missing" || undefined}
       data-node={drawn.id}
       data-health={node.health}
-      class={`node node-${node.health}${focused ? " node-focused" : ""}${node.missing ? " node-missing" : ""}`}
+      class={`node node-${node.health}${focused ? " node-focused" : ""}${node.state === "exists" ? "" : " node-missing"}`}
       style={style}
       title={title}
       aria-current={focused ? "true" : undefined}
-      onClick={(event) => node.missing && event.preventDefault()}
+      onClick={(event) => node.state === "missing" && event.preventDefault()}
     >
       <HealthIcon health={node.health} size={22} />
       <span class="node-text">
         <span class="node-kind">
           {node.kind}
-          {node.missing && " (does not exist)"}
+          {ABSENCE[node.state]}
         </span>
         <span class="node-name">{shorten(node.name)}</span>
         {node.health !== "Current" && node.message && <span class="node-message">{node.message}</span>}

@@ -1,22 +1,20 @@
 import { useEffect, useMemo } from "preact/hooks";
 import { discoveryError, findResource, resources, apiPath, discover, type Resource } from "../lib/discovery";
 import { useLiveTable, type Row } from "../lib/live";
-import { json, type Json } from "../lib/http";
-import { useLoaded } from "../lib/live";
-import { kindLink, navigate, objectLink, route, setParams } from "../lib/router";
-import { namespaces } from "../lib/state";
+import { HEALTH_ORDER, healthOf, matchesHealth, parseFilter, useKindHealth } from "../lib/health";
+import { ApiError, type Json } from "../lib/http";
+import { kindLink, link, namespaceFilter, navigate, objectLink, route, setParams } from "../lib/router";
+import { info } from "../lib/state";
 import { now, parseTime } from "../lib/time";
 import { Empty, Failure, Field, Loading, Page, Select, Time } from "../components/basics";
-import { Icon } from "../components/icons";
+import { HEALTH_TEXT, HealthIcon, Icon } from "../components/icons";
 import { VirtualTable, type TableColumn } from "../components/virtual-table";
-import { HealthBar, type KindSummary } from "./overview";
-import { useStream } from "../lib/stream";
+import { HealthBar, useOverview, type KindSummary } from "./overview";
 
 /** Every kind that can be listed, by API group. */
 export function Kinds() {
   const filter = route.value.params.get("q") || "";
-  const overview = useLoaded<Json>((signal) => json("/api/overview", { signal }), []);
-  useStream("overview", (data) => (overview.value.value = data));
+  const overview = useOverview();
   if (!resources.value.length) {
     return <Page title="Objects">{discoveryError.value ? <Failure error={discoveryError.value} retry={discover} /> : <Loading />}</Page>;
   }
@@ -46,6 +44,11 @@ export function Kinds() {
               return (
                 <a key={each.plural} class="kind-link" href={kindLink(each)}>
                   <span class="kind-link-name">{each.kind}</span>
+                  {summary?.error && (
+                    <span class="muted unreadable" title={summary.error}>
+                      <Icon name="lock" size={13} /> not readable
+                    </span>
+                  )}
                   {summary && summary.count > 0 && (
                     <>
                       <HealthBar health={summary.health} count={summary.count} />
@@ -96,10 +99,11 @@ function statusTone(text: string): string {
 
 function ObjectTable({ resource }: { resource: Resource }) {
   const params = route.value.params;
-  const namespace = resource.namespaced ? params.get("namespace") || "" : "";
+  const namespace = resource.namespaced ? namespaceFilter() : "";
   const labels = params.get("labels") || "";
   const fields = params.get("fields") || "";
   const filter = (params.get("q") || "").toLowerCase();
+  const health = useKindHealth(resource.group, resource.kind).value;
   const wide = params.get("wide") === "1";
   const sort = params.get("sort") || "";
   const table = useLiveTable(apiPath(resource, namespace), { labelSelector: labels || undefined, fieldSelector: fields || undefined }, resource.verbs.includes("watch"));
@@ -112,8 +116,17 @@ function ObjectTable({ resource }: { resource: Resource }) {
 
   const shown = useMemo(() => {
     let found = rows;
-    if (filter) {
-      found = found.filter((row) => row.cells.some((cell) => textOf(cell).toLowerCase().includes(filter)) || (row.meta.namespace || "").toLowerCase().includes(filter));
+    const { words, health: wanted } = parseFilter(filter);
+    if (words.length) {
+      const text = words.join(" ");
+      found = found.filter((row) => row.cells.some((cell) => textOf(cell).toLowerCase().includes(text)) || (row.meta.namespace || "").toLowerCase().includes(text));
+    }
+    if (wanted.length) found = found.filter((row) => matchesHealth({ words, health: wanted }, healthOf(health, row.meta.uid)[0]));
+    if (sortName === "Health") {
+      const ranked = found.map((row) => [HEALTH_ORDER.indexOf(healthOf(health, row.meta.uid)[0]), `${row.meta.namespace || ""}/${row.meta.name}`, row] as const);
+      ranked.sort((a, b) => a[0] - b[0] || (a[1] < b[1] ? -1 : 1));
+      const inOrder = ranked.map((each) => each[2]);
+      return descending ? inOrder.reverse() : inOrder;
     }
     const column = table.columns.value.findIndex((each) => each.name === sortName);
     const isTime = sortName === "Age" || table.columns.value[column]?.type === "date";
@@ -124,7 +137,7 @@ function ObjectTable({ resource }: { resource: Resource }) {
     keyed.sort(isTime ? (a, b) => Number(a[0]) - Number(b[0]) : sortName ? (a, b) => numeric.compare(a[0], b[0]) : (a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0));
     const sorted = keyed.map((each) => each[1]);
     return descending ? sorted.reverse() : sorted;
-  }, [rows, filter, sort]);
+  }, [rows, filter, sort, filter.includes("health:") || sortName === "Health" ? health : null]);
 
   const widths = useMemo(() => {
     const sample = rows.slice(0, 200);
@@ -147,6 +160,7 @@ function ObjectTable({ resource }: { resource: Resource }) {
       description: column.description,
       width: isName ? `minmax(${Math.max(16, Math.min(width, 30))}ch, ${width * 1.4}fr)` : `minmax(${Math.min(width, 18)}ch, ${width}fr)`,
       numeric: column.type === "integer" || column.type === "number",
+      sticky: isName,
       sort: sortBy(column.name),
       cell: (row) => {
         const text = textOf(row.cells[column.index]);
@@ -155,6 +169,21 @@ function ObjectTable({ resource }: { resource: Resource }) {
         return <span class={column.name === "Status" || column.name === "Phase" ? statusTone(text) : undefined} title={text.length > 24 ? text : undefined}>{text}</span>;
       },
     });
+    if (isName) {
+      columns.push({
+        title: "Health",
+        width: "minmax(13ch, 13fr)",
+        sort: sortBy("Health"),
+        cell: (row) => {
+          const [state, message] = healthOf(health, row.meta.uid);
+          return (
+            <span class={`health-cell health-${state}`} title={message || undefined}>
+              <HealthIcon health={state} size={15} /> {HEALTH_TEXT[state]}
+            </span>
+          );
+        },
+      });
+    }
     if (isName && showNamespace) {
       columns.push({
         title: "Namespace",
@@ -185,15 +214,13 @@ function ObjectTable({ resource }: { resource: Resource }) {
       }
     >
       <div class="toolbar" role="search">
-        <Field id="filter" label="Filter" placeholder="Filter rows  /" value={params.get("q") || ""} change={(q) => setParams({ q })} width="200px" delay={120} />
-        {resource.namespaced && (
-          <Select
-            label="Namespace"
-            value={namespace}
-            options={[{ value: "", text: "All namespaces" }, ...(namespace && !namespaces.value.includes(namespace) ? [namespace] : []).concat(namespaces.value).map((each) => ({ value: each, text: each }))]}
-            change={(value) => setParams({ namespace: value })}
-          />
-        )}
+        <Field id="filter" label="Filter" placeholder="Filter rows, health:failed" value={params.get("q") || ""} change={(q) => setParams({ q })} width="220px" delay={120} />
+        <Select
+          label="Health"
+          value={parseFilter(filter).health[0] || ""}
+          options={[{ value: "", text: "Any health" }, ...HEALTH_ORDER.map((each) => ({ value: each.toLowerCase(), text: HEALTH_TEXT[each] }))]}
+          change={(value) => setParams({ q: [...parseFilter(params.get("q") || "").words, value && `health:${value}`].filter(Boolean).join(" ") || undefined })}
+        />
         <Field label="Label selector" placeholder="Labels: app=web,tier!=db" value={labels} change={(value) => setParams({ labels: value })} width="220px" delay={600} />
         <Field label="Field selector" placeholder="Fields: status.phase=Running" value={fields} change={(value) => setParams({ fields: value })} width="230px" delay={600} />
         {hasWide && (
@@ -203,7 +230,7 @@ function ObjectTable({ resource }: { resource: Resource }) {
         )}
       </div>
       {state === "failed" && error ? (
-        <Failure error={error} />
+        <Unreadable error={error} resource={resource} namespace={namespace} />
       ) : state === "loading" ? (
         <Loading text={`Loading ${resource.plural}`} />
       ) : shown.length === 0 ? (
@@ -222,6 +249,27 @@ function ObjectTable({ resource }: { resource: Resource }) {
         />
       )}
     </Page>
+  );
+}
+
+/** An error of a table; a user who may not list all namespaces is offered its own. */
+function Unreadable({ error, resource, namespace }: { error: Error; resource: Resource; namespace: string }) {
+  const own = info.value?.cluster.namespace;
+  const denied = error instanceof ApiError && error.code === 403;
+  return (
+    <>
+      <Failure error={error} />
+      {denied && (
+        <p class="empty-text unreadable-links">
+          {resource.namespaced && own && own !== namespace && (
+            <>
+              <a href={kindLink(resource, { namespace: own })}>Show those in {own}</a>,{" "}
+            </>
+          )}
+          <a href={link(["access"], { tab: "why", ask: "1", user: info.value?.user.username, groups: info.value?.user.groups.join(","), verb: "list", resource: resource.plural, group: resource.group, namespace })}>explain why it is denied</a>
+        </p>
+      )}
+    </>
   );
 }
 

@@ -1,11 +1,12 @@
 import { useState } from "preact/hooks";
-import { json, type Json } from "../lib/http";
+import { json, query, type Json } from "../lib/http";
 import { useLoaded } from "../lib/live";
-import { kindLink, referenceLink } from "../lib/router";
+import { kindLink, link, namespaceFilter, referenceLink } from "../lib/router";
+import { info } from "../lib/state";
 import { useStream } from "../lib/stream";
-import type { TreeNode } from "../lib/tree";
 import { Chip, Empty, Failure, Loading, Page, Panel, Time } from "../components/basics";
 import { HEALTH_TEXT, HealthIcon } from "../components/icons";
+import { FindingItem, type Finding } from "./findings";
 
 const ORDER = ["Failed", "InProgress", "Terminating", "Unknown", "Current"];
 
@@ -16,6 +17,10 @@ export interface KindSummary {
   resource: string;
   custom: boolean;
   count: number;
+  error: string;
+  scope: string;
+  stale: string;
+  synced: boolean;
   health: Record<string, number>;
 }
 
@@ -40,6 +45,7 @@ function KindCard({ kind }: { kind: KindSummary }) {
       </span>
       <HealthBar health={kind.health} count={kind.count} />
       <span class="kind-card-foot">
+        {kind.scope && <span class="muted">only {kind.scope}</span>}
         {ORDER.filter((each) => each !== "Current" && kind.health[each]).map((each) => (
           <span key={each} class="kind-card-part">
             <HealthIcon health={each} size={14} /> {kind.health[each]} {HEALTH_TEXT[each].toLowerCase()}
@@ -51,9 +57,57 @@ function KindCard({ kind }: { kind: KindSummary }) {
   );
 }
 
+/** The overview of the namespace filter, kept current. */
+export function useOverview() {
+  const namespace = namespaceFilter();
+  const loaded = useLoaded<Json>((signal) => json(`/api/overview${query({ namespace })}`, { signal }), [namespace]);
+  useStream("overview", (data) => data.namespace === namespace && (loaded.value.value = data));
+  useStream("namespace", () => undefined, namespace, Boolean(namespace));
+  return loaded;
+}
+
+/** What the counts below do not include: kinds that cannot be read, or only in one namespace. */
+function Coverage({ data }: { data: Json }) {
+  const unreadable: KindSummary[] = data.kinds.filter((each: KindSummary) => each.error);
+  const limited: KindSummary[] = data.kinds.filter((each: KindSummary) => each.scope);
+  const stale: KindSummary[] = data.kinds.filter((each: KindSummary) => each.stale);
+  if (!unreadable.length && !limited.length && !stale.length && !data.truncated) return null;
+  return (
+    <div class="banner coverage" role="status">
+      <div>
+        {data.truncated && <p>The cluster has more objects than the dashboard counts. What is not counted is unknown.</p>}
+        {unreadable.length > 0 && (
+          <details>
+            <summary>
+              {unreadable.length === 1 ? `${unreadable[0].kind} is` : `${unreadable.length} kinds are`} not readable: their objects and health are unknown.
+            </summary>
+            <ul>
+              {unreadable.map((each) => (
+                <li key={`${each.group}/${each.resource}`}>
+                  {each.kind}: {each.error}{" "}
+                  <a href={link(["access"], { tab: "why", ask: "1", user: info.value?.user.username, groups: info.value?.user.groups.join(","), verb: "list", resource: each.resource, group: each.group })}>Why</a>
+                </li>
+              ))}
+            </ul>
+          </details>
+        )}
+        {limited.length > 0 && (
+          <p>
+            {limited.length} kinds are readable only in the namespace {limited[0].scope}: other namespaces are unknown.
+          </p>
+        )}
+        {stale.length > 0 && (
+          <p>
+            {stale.length === 1 ? stale[0].kind : `${stale.length} kinds`} cannot be watched now, their state may be old: {stale[0].stale}
+          </p>
+        )}
+      </div>
+    </div>
+  );
+}
+
 export function Overview() {
-  const loaded = useLoaded<Json>((signal) => json("/api/overview", { signal }), []);
-  useStream("overview", (data) => (loaded.value.value = data));
+  const loaded = useOverview();
   const [showAll, setShowAll] = useState(false);
   const data = loaded.value.value;
   if (!data) {
@@ -72,43 +126,43 @@ export function Overview() {
   const workloads = builtIn.filter((kind) => ["apps", "batch", ""].includes(kind.group));
   const other = builtIn.filter((kind) => !workloads.includes(kind));
   const warnings: Json[] = data.warnings;
-  const unreadable: Json[] = data.kinds.filter((each: Json) => each.error);
-  const unhealthy: TreeNode[] = data.unhealthy;
+  const unreadable: KindSummary[] = data.kinds.filter((each: KindSummary) => each.error);
+  const findings: Finding[] = data.findings;
+  const found = Object.values(data.totals as Record<string, number>).reduce((sum, count) => sum + count, 0);
+  const where = data.namespace ? ` in ${data.namespace}` : "";
   return (
-    <Page title="Overview" subtitle={data.synced ? `${objects.toLocaleString()} objects of ${kinds.length} kinds` : "Reading the objects of the cluster"}>
-      {(unreadable.length > 0 || data.truncated) && (
-        <p class="banner" title={unreadable.map((each) => `${each.kind}: ${each.error}`).join("\n")}>
-          {data.truncated && "The cluster has more objects than the dashboard counts. "}
-          {unreadable.length > 0 && `The user of the dashboard cannot read ${unreadable.length === 1 ? unreadable[0].kind : `${unreadable.length} kinds`}; the Access view explains why.`}
-        </p>
-      )}
+    <Page title="Overview" subtitle={data.synced ? `${objects.toLocaleString()} objects of ${kinds.length} kinds${where}` : "Reading the objects of the cluster"}>
+      <Coverage data={data} />
       <div class="stats">
         {ORDER.map((each) => (
-          <div key={each} class={`stat${totals[each] ? "" : " stat-zero"}`}>
+          <a key={each} href={link(["health", each])} class={`stat${totals[each] ? "" : " stat-zero"}`}>
             <HealthIcon health={each} size={22} />
             <span class="stat-number">{(totals[each] || 0).toLocaleString()}</span>
             <span class="stat-label">{HEALTH_TEXT[each]}</span>
-          </div>
+          </a>
         ))}
       </div>
-      {(unhealthy.length > 0 || warnings.length > 0) && (
-        <div class="attention">
-          <Panel title="Needs attention" flush>
-            {unhealthy.length ? (
-              <ul class="event-list">{unhealthy.map((each) => <Unhealthy key={each.id} node={each} />)}</ul>
-            ) : (
-              <Empty title="All objects are healthy">Objects that fail or are in progress appear here.</Empty>
-            )}
-          </Panel>
-          <Panel title="Recent warnings" flush>
-            {warnings.length ? (
-              <ul class="event-list">{warnings.map((each: Json, index: number) => <Warning key={index} warning={each} />)}</ul>
-            ) : (
-              <Empty title="No warnings">Events of type Warning appear here for an hour.</Empty>
-            )}
-          </Panel>
-        </div>
-      )}
+      <div class="attention">
+        <Panel title="Needs attention" actions={found > findings.length ? <span class="muted">the first {findings.length} of {found.toLocaleString()}</span> : undefined} flush>
+          {findings.length ? (
+            <ul class="event-list" aria-label="Findings">{findings.map((each) => <FindingItem key={each.id} finding={each} />)}</ul>
+          ) : (
+            <Empty title={!data.synced ? "Still reading" : unreadable.length ? `Nothing found in the readable kinds${where}` : `Nothing needs attention${where}`}>
+              {unreadable.length > 0 && `${unreadable.length} kinds cannot be read; whether their objects are healthy is unknown. `}
+              {!data.traces && "No operator is connected: failing reconciles are unknown."}
+            </Empty>
+          )}
+        </Panel>
+        <Panel title="Recent warnings" flush>
+          {warnings.length ? (
+            <ul class="event-list" aria-label="Warnings">{warnings.map((each: Json, index: number) => <Warning key={index} warning={each} />)}</ul>
+          ) : data.warningsError ? (
+            <Empty title="Events are not readable">{data.warningsError}</Empty>
+          ) : (
+            <Empty title={`No warnings${where}`}>Events of type Warning appear here for an hour.</Empty>
+          )}
+        </Panel>
+      </div>
       {custom.length > 0 && (
         <section class="section">
           <h2 class="section-title">Custom resources</h2>
@@ -120,7 +174,7 @@ export function Overview() {
         {workloads.length ? (
           <div class="cards">{workloads.map((kind) => <KindCard key={`${kind.group}/${kind.resource}`} kind={kind} />)}</div>
         ) : (
-          <Empty title="No objects yet">Create an object with kubectl, or run an operator with kubewright run.</Empty>
+          <Empty title={unreadable.length ? "No readable objects" : "No objects yet"}>{unreadable.length ? `${unreadable.length} kinds cannot be read.` : "Create an object with kubectl, or run an operator with kubewright run."}</Empty>
         )}
       </section>
       {other.length > 0 && (
@@ -131,6 +185,9 @@ export function Overview() {
           {showAll && <div class="cards">{other.map((kind) => <KindCard key={`${kind.group}/${kind.resource}`} kind={kind} />)}</div>}
         </section>
       )}
+      <p>
+        <a href={link(["objects"])}>All kinds, also those without objects</a>
+      </p>
     </Page>
   );
 }
@@ -151,21 +208,6 @@ function Warning({ warning }: { warning: Json }) {
       </div>
       <div class="event-side">
         {warning.count > 1 && <span class="muted">×{warning.count}</span>} <Time at={warning.lastSeen} />
-      </div>
-    </li>
-  );
-}
-
-function Unhealthy({ node }: { node: TreeNode }) {
-  return (
-    <li class="event-item">
-      <HealthIcon health={node.health} />
-      <div class="event-main">
-        <a href={referenceLink(node)} class="event-object">
-          {node.kind} {node.namespace ? `${node.namespace}/` : ""}
-          {node.name}
-        </a>
-        <p class="event-message" title={node.message}>{node.message || HEALTH_TEXT[node.health]}</p>
       </div>
     </li>
   );

@@ -1,18 +1,24 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { json, query, type Json } from "../lib/http";
 import { useLoaded } from "../lib/live";
-import { findKind, resources } from "../lib/discovery";
-import { objectLink, route, setParams } from "../lib/router";
+import { namespaceFilter, route, setParams } from "../lib/router";
 import { info } from "../lib/state";
 import { useStream } from "../lib/stream";
 import { clock, exact, now, precise } from "../lib/time";
-import { failed, findFights, findLoops, linkedSpans, RESULT_TEXT, type Call, type Cause, type LinkedSpan, type Queue, type Reconcile } from "../lib/traces";
-import { Chip, Empty, Failure, Field, Loading, Page, Panel, Select, Time } from "../components/basics";
+import { failed, laneKey, mergeSpans, RESULT_TEXT, summarize, whyOf, whyText, type ObjectSummary, type Reconcile } from "../lib/traces";
+import { Chip, Empty, Failure, Field, Loading, Page, Select, Time } from "../components/basics";
 import { Icon } from "../components/icons";
-import { Plot } from "../components/plot";
+import { FindingLine, type Finding } from "./findings";
+import { mergeTick, Queues } from "./queues";
+import { Detail } from "./reconcile-detail";
+import { Timeline, windowOf } from "./timeline";
 
 const KEPT = 500;
+const FIRST_MILLISECONDS = 120;
+/** Under load, the page is drawn once in this time: more often nobody can read it. */
+const FLUSH_MILLISECONDS = 1000;
 const WINDOWS = [
+  { value: "", text: "Automatic" },
   { value: "10", text: "10 s" },
   { value: "60", text: "1 min" },
   { value: "300", text: "5 min" },
@@ -27,29 +33,35 @@ interface Reference {
   name: string;
 }
 
-/** Reconciles as they happen, newest first; with `of`, those of one object. */
+/** Reconciles as they happen, newest first, with what is known of each object. */
 function useReconciles(filter: Record<string, string | undefined>, paused: boolean) {
   const loaded = useLoaded<Json>((signal) => json(`/api/reconciles${query({ ...filter, limit: KEPT })}`, { signal }), [JSON.stringify(filter)]);
   const waiting = useRef<Reconcile[]>([]);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const flushed = useRef(0);
   const matches = (span: Reconcile) =>
     (!filter.controller || span.controller === filter.controller) &&
     (!filter.kind || span.kind === filter.kind) &&
     (!filter.namespace || span.namespace === filter.namespace) &&
-    (!filter.name || span.name === filter.name) &&
-    (!filter.errors || failed(span));
-  useStream("reconcile", (span: Reconcile) => {
-    if (!matches(span)) return;
-    waiting.current.push(span);
-    timer.current ??= setTimeout(() => {
-      timer.current = undefined;
-      const data = loaded.value.value;
-      const fresh = waiting.current.reverse();
-      waiting.current = [];
-      if (!data || paused) return;
-      const known = new Set(fresh.map((each) => each.id));
-      loaded.value.value = { ...data, spans: [...fresh, ...data.spans.filter((each: Reconcile) => !known.has(each.id))].slice(0, KEPT) };
-    }, 120);
+    (!filter.name || span.name === filter.name);
+  const flush = () => {
+    timer.current = undefined;
+    flushed.current = Date.now();
+    const data = loaded.value.value;
+    const fresh = waiting.current;
+    waiting.current = [];
+    if (!data || paused || !fresh.length) return;
+    const objects = new Map<string, ObjectSummary>(data.objects.map((each: ObjectSummary) => [laneKey(each), each]));
+    for (const span of fresh) objects.set(laneKey(span), summarize(objects.get(laneKey(span)), span));
+    const shown = filter.errors ? fresh.filter(failed) : fresh;
+    loaded.value.value = { ...data, objects: [...objects.values()], spans: mergeSpans(data.spans, shown, KEPT) };
+  };
+  useStream("reconcile", (spans: Reconcile[]) => {
+    const fresh = spans.filter(matches);
+    if (!fresh.length) return;
+    waiting.current.push(...fresh);
+    const wait = Math.max(FIRST_MILLISECONDS, FLUSH_MILLISECONDS - (Date.now() - flushed.current));
+    timer.current ??= setTimeout(flush, wait);
   });
   useEffect(() => () => clearTimeout(timer.current), []);
   // Spans that were missed while the view was paused.
@@ -59,10 +71,10 @@ function useReconciles(filter: Record<string, string | undefined>, paused: boole
   return loaded;
 }
 
-export function NoTraces() {
+export function NoTraces({ message }: { message?: string }) {
   return (
     <Empty title="No operator is connected">
-      <p>Reconciles and webhook calls are recorded by an operator that runs with the dashboard. Start it with:</p>
+      <p>{message || "Reconciles and webhook calls are recorded by an operator that runs with the dashboard."} Start it with:</p>
       <pre class="code code-inline">kubewright run --dashboard</pre>
     </Empty>
   );
@@ -73,17 +85,31 @@ export function Reconciles({ of }: { of?: Reference }) {
   const controller = params.get("controller") || "";
   const onlyErrors = params.get("errors") === "1";
   const wanted = params.get("object") || "";
+  const namespace = namespaceFilter();
   const [paused, setPaused] = useState(false);
-  const seconds = Number(params.get("window") || "60");
-  const filter = of ? { kind: of.kind, namespace: of.namespace, name: of.name } : { controller: controller || undefined, errors: onlyErrors ? "1" : undefined };
+  const frozen = useRef(now.peek());
+  const filter = of
+    ? { kind: of.kind, namespace: of.namespace, name: of.name }
+    : { controller: controller || undefined, namespace: namespace || undefined, errors: onlyErrors ? "1" : undefined };
   const loaded = useReconciles(filter, paused);
   const data = loaded.value.value;
+  if (!paused) frozen.current = Math.max(now.value, data?.spans[0]?.ended || 0);
+  const summaries = useMemo(() => new Map<string, ObjectSummary>((data?.objects || []).map((each: ObjectSummary) => [laneKey(each), each])), [data]);
   if (!data) return loaded.error.value ? <Failure error={loaded.error.value} retry={loaded.reload} /> : <Loading />;
-  if (!data.traces) return <NoTraces />;
-  const spans: Reconcile[] = data.spans.filter((span: Reconcile) => !wanted || `${span.kind} ${span.request}`.toLowerCase().includes(wanted.toLowerCase()));
+  if (!data.traces && !data.spans.length) return <NoTraces message={data.message} />;
+  const fits = (each: { kind: string; namespace: string; name: string }) => !wanted || `${each.kind} ${each.namespace}/${each.name}`.toLowerCase().includes(wanted.toLowerCase());
+  const spans: Reconcile[] = data.spans.filter(fits);
+  const known: ObjectSummary[] = data.objects.filter(fits);
   const selected = spans.find((span) => span.id === params.get("id"));
+  const range = windowOf(params, known, frozen.current);
+  const inRange = range.live ? spans : spans.filter((span) => span.ended >= range.from && span.queued <= range.to);
   return (
     <div class="reconciles">
+      {!data.traces && (
+        <p class="banner" role="status">
+          {data.message} What was recorded before is shown.
+        </p>
+      )}
       <div class="toolbar">
         {!of && (
           <>
@@ -95,149 +121,97 @@ export function Reconciles({ of }: { of?: Reference }) {
           </>
         )}
         <span class="spacer" />
-        <Select label="Time range" value={String(seconds)} options={WINDOWS} change={(value) => setParams({ window: value })} />
-        <button type="button" class="button button-quiet" aria-pressed={paused} onClick={() => setPaused(!paused)}>
-          <Icon name={paused ? "play" : "pause"} /> {paused ? "Continue" : "Pause"}
-        </button>
+        {range.live ? (
+          <>
+            <Select label="Time range" value={params.get("window") || ""} options={WINDOWS} change={(value) => setParams({ window: value })} />
+            <button type="button" class="button button-quiet" title="Keep this time range in the address" onClick={() => setParams({ from: String(Math.round(range.from)), to: String(Math.round(range.to)) }, { push: true })}>
+              Pin
+            </button>
+            <button type="button" class="button button-quiet" aria-pressed={paused} onClick={() => setPaused(!paused)}>
+              <Icon name={paused ? "play" : "pause"} /> {paused ? "Continue" : "Pause"}
+            </button>
+          </>
+        ) : (
+          <>
+            <Chip>
+              {clock(range.from)} – {clock(range.to)}
+            </Chip>
+            <button type="button" class="button button-quiet" onClick={() => setParams({ from: undefined, to: undefined }, { push: true })}>
+              <Icon name="play" /> Back to now
+            </button>
+          </>
+        )}
       </div>
-      <Findings spans={spans} />
+      {of && <ObjectEvidence objects={known} />}
       {spans.length ? (
-        <>
-          <div class={`reconcile-split${selected ? " has-detail" : ""}`}>
-            <div class="reconcile-main">
-              <Timeline spans={spans} seconds={seconds} paused={paused} selected={selected} />
-              <SpanList spans={spans} selected={selected} />
-            </div>
-            {selected && <Detail span={selected} spans={data.spans} />}
+        <div class={`reconcile-split${selected ? " has-detail" : ""}`}>
+          <div class="reconcile-main">
+            <Timeline spans={spans} summaries={summaries} range={range} selected={selected} />
+            <SpanList spans={inRange} all={data.spans} selected={selected} />
           </div>
-        </>
+          {selected && <Detail span={selected} spans={data.spans} />}
+        </div>
       ) : (
-        <Empty title={onlyErrors ? "No failed reconciles" : of ? "No reconciles of this object" : "No reconciles yet"}>
-          {of ? "No connected controller has reconciled it. Its owner may be the object that is reconciled." : "They appear as soon as a controller processes an object. Change one, for example with kubectl annotate."}
+        <Empty title={onlyErrors ? "No failed reconcile is recorded" : of ? "No reconcile of this object is recorded" : "No reconcile is recorded"}>
+          {of ? "Its owner may be the object that is reconciled. " : "They appear as soon as a controller processes an object. "}
+          {data.since ? `Reconciles before ${exact(data.since)} are unknown.` : "Recording has not begun."}
+          {data.forgotten > 0 && ` The last reconciles of ${data.forgotten.toLocaleString()} objects were dropped to save memory.`}
         </Empty>
       )}
+      <Evidence data={data} />
     </div>
   );
 }
 
-function Findings({ spans }: { spans: Reconcile[] }) {
-  const fights = useMemo(() => findFights(spans), [spans]);
-  const loops = useMemo(() => findLoops(spans, fights), [spans, fights]);
-  if (!fights.length && !loops.length) return null;
+/** How far back the page can look. */
+function Evidence({ data }: { data: Json }) {
+  if (!data.since || !data.spans.length) return null;
   return (
-    <div class="banner banner-warning" role="status">
-      <Icon name="warning" />
-      <div>
-        {fights.map((each) => (
-          <p key={each.target}>
-            {each.controllers.join(" and ")} both write {each.target}: {each.count} writes in 30 s. They may be in conflict over its fields.
-          </p>
-        ))}
-        {loops.map((each) => (
-          <p key={each.target + each.controllers[0]}>
-            {each.controllers[0]} wrote in {each.count} reconciles of {each.target} in 10 s. Its writes may trigger its next reconcile.
-          </p>
-        ))}
-      </div>
-    </div>
+    <p class="muted evidence">
+      Recorded since {exact(data.since)}.{" "}
+      {data.completeSince > data.since && `Complete since ${exact(data.completeSince)}; of earlier reconciles, the last failure and the last success of each object are kept. `}
+      {data.forgotten > 0 && `${data.forgotten.toLocaleString()} objects were dropped to save memory.`}
+    </p>
   );
 }
 
-interface Lane {
-  key: string;
-  controller: string;
-  label: string;
-  spans: Reconcile[];
-}
-
-const LANES = 30;
-
-/** One lane per controller and object; each bar is the time in the queue, then the reconcile. */
-function Timeline({ spans, seconds, paused, selected }: { spans: Reconcile[]; seconds: number; paused: boolean; selected?: Reconcile }) {
-  const frozen = useRef(now.peek());
-  if (!paused) frozen.current = now.value;
-  const end = Math.max(frozen.current, ...spans.slice(0, 1).map((span) => span.ended));
-  const start = end - seconds * 1000;
-  const lanes = useMemo(() => {
-    const found = new Map<string, Lane>();
-    for (const span of spans) {
-      const key = `${span.controller}|${span.kind}|${span.request}`;
-      const lane = found.get(key) || { key, controller: span.controller, label: `${span.kind} ${span.request}`, spans: [] };
-      lane.spans.push(span);
-      found.set(key, lane);
-    }
-    return [...found.values()];
-  }, [spans]);
-  const visible = lanes.filter((lane) => lane.spans.some((span) => span.ended >= start));
-  visible.sort((a, b) => a.label.localeCompare(b.label) || a.controller.localeCompare(b.controller));
-  const shown = visible.slice(0, LANES);
-  const position = (time: number) => Math.max(0, Math.min(100, ((time - start) / (end - start)) * 100));
-  const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => start + part * (end - start));
+/** What is known of one object, for each controller that reconciles it. */
+function ObjectEvidence({ objects }: { objects: ObjectSummary[] }) {
+  if (!objects.length) return null;
   return (
-    <div class="timeline panel" role="group" aria-label="Timeline of reconciles">
-      <div class="lane lane-head" aria-hidden="true">
-        <span class="lane-label" />
-        <span class="lane-track">
-          {ticks.map((tick, index) => (
-            <span key={index} class="tick" style={{ left: `${position(tick)}%` }}>
-              {index === 4 ? (paused ? clock(tick) : "now") : clock(tick)}
-            </span>
-          ))}
-        </span>
-      </div>
-      {shown.map((lane) => (
-        <div key={lane.key} class="lane">
-          <span class="lane-label" title={`${lane.controller}: ${lane.label}`}>
-            <span class="lane-object">{lane.label}</span>
-            <span class="lane-controller muted">{lane.controller}</span>
-          </span>
-          <span class="lane-track">
-            {lane.spans
-              .filter((span) => span.ended >= start)
-              .map((span) => {
-                const left = position(span.queued);
-                const run = position(span.started);
-                const right = position(span.ended);
-                return (
-                  <button
-                    type="button"
-                    key={span.id}
-                    class={`bar${failed(span) ? " bar-failed" : span.writes.length ? " bar-wrote" : ""}${selected?.id === span.id ? " bar-selected" : ""}`}
-                    style={{ left: `${left}%`, width: `max(6px, ${right - left}%)` }}
-                    aria-label={`${lane.controller} ${lane.label} at ${clock(span.started)}: ${RESULT_TEXT[span.result] || span.result}, ${precise(span.duration)}`}
-                    title={`${clock(span.started)}  ${RESULT_TEXT[span.result] || span.result}\nwaited ${precise(span.wait)}, ran ${precise(span.duration)}, ${span.writes.length} writes\n${span.causes[0] ? causeText(span.causes[0], span) : ""}`}
-                    onClick={() => setParams({ id: selected?.id === span.id ? undefined : span.id })}
-                  >
-                    <span class="bar-wait" style={{ width: right > left ? `${((run - left) / (right - left)) * 100}%` : "0" }} />
-                  </button>
-                );
-              })}
-          </span>
+    <dl class="object-evidence">
+      {objects.map((each) => (
+        <div key={each.controller}>
+          <dt>
+            {each.controller} {each.failing ? <Chip tone="danger">failing</Chip> : <Chip tone="ok">succeeded</Chip>}
+          </dt>
+          <dd>
+            {each.reconciles.toLocaleString()} reconciles, {each.errors.toLocaleString()} errors since <Time at={each.first} />.{" "}
+            {each.failing ? (
+              <>
+                {each.failuresInRow} failures in a row since <Time at={each.failingSince} />; {each.nextRetry ? <>next retry <Time at={each.nextRetry} /></> : "not retried"}.{" "}
+                {each.lastSuccess ? <>Last success <Time at={each.lastSuccess} />.</> : "No success is recorded."}
+              </>
+            ) : each.lastFailure ? (
+              <>
+                Last failure{" "}
+                <button type="button" class="link-button" onClick={() => setParams({ id: each.lastFailureId })}>
+                  <Time at={each.lastFailure} />
+                </button>
+                .
+              </>
+            ) : (
+              "No failure is recorded."
+            )}
+          </dd>
         </div>
       ))}
-      {!shown.length && <p class="muted timeline-empty">No reconcile in this time range; older ones are listed below.</p>}
-      {visible.length > LANES && <p class="muted timeline-empty">{visible.length - LANES} more objects; filter to see them.</p>}
-      <p class="legend" aria-hidden="true">
-        <span class="legend-item"><span class="swatch swatch-wait" /> in the queue</span>
-        <span class="legend-item"><span class="swatch swatch-run" /> reconcile without writes</span>
-        <span class="legend-item"><span class="swatch swatch-wrote" /> with writes</span>
-        <span class="legend-item"><span class="swatch swatch-failed" /> failed</span>
-      </p>
-    </div>
+    </dl>
   );
 }
 
-/** What caused a reconcile, with the first changed fields. */
-function causeText(cause: Cause, span: Reconcile, paths = 3): string {
-  if (!cause.kind) return cause.text || cause.trigger;
-  const shown = cause.paths.slice(0, paths).join(", ");
-  const more = cause.paths.length > paths ? ` and ${cause.paths.length - paths} more` : "";
-  const namespace = cause.namespace && cause.namespace !== span.namespace ? `${cause.namespace}/` : "";
-  return `${cause.kind} ${namespace}${cause.name} ${cause.operation || `(${cause.trigger})`}${shown ? `: ${shown}${more}` : ""}`;
-}
-
-function SpanList({ spans, selected }: { spans: Reconcile[]; selected?: Reconcile }) {
-  const [limit, setLimit] = useState(60);
+function SpanList({ spans, all, selected }: { spans: Reconcile[]; all: Reconcile[]; selected?: Reconcile }) {
+  const [limit, setLimit] = useState(50);
   return (
     <div class="panel panel-flush span-list">
       <table class="plain-table span-table">
@@ -254,26 +228,7 @@ function SpanList({ spans, selected }: { spans: Reconcile[]; selected?: Reconcil
         </thead>
         <tbody>
           {spans.slice(0, limit).map((span) => (
-            <tr key={span.id} class={span.id === selected?.id ? "selected" : ""} onClick={() => setParams({ id: span.id === selected?.id ? undefined : span.id })}>
-              <td>
-                <button type="button" class="row-button" aria-expanded={span.id === selected?.id}>
-                  <Time at={span.started} />
-                </button>
-              </td>
-              <td>
-                <span class="span-object" title={`${span.kind} ${span.request}, ${span.controller}`}>{span.request}</span> <span class="muted">{span.controller}</span>
-              </td>
-              <td title={span.causes.map((cause) => cause.text).join("\n")}>
-                {span.causes.length > 1 && <span class="muted">{span.causes.length} causes: </span>}
-                {span.causes[0] ? causeText(span.causes[0], span) : "–"}
-              </td>
-              <td class="numeric col-optional">{precise(span.wait)}</td>
-              <td class="numeric col-optional">{precise(span.duration)}</td>
-              <td class="numeric col-optional">{span.writes.length || "–"}</td>
-              <td>
-                <Chip tone={failed(span) ? "danger" : span.result === "success" ? "ok" : undefined}>{RESULT_TEXT[span.result] || span.result}</Chip>
-              </td>
-            </tr>
+            <SpanRow key={span.id} span={span} all={all} selected={span.id === selected?.id} />
           ))}
         </tbody>
       </table>
@@ -286,265 +241,61 @@ function SpanList({ spans, selected }: { spans: Reconcile[]; selected?: Reconcil
   );
 }
 
-function Links({ title, links }: { title: string; links: LinkedSpan[] }) {
-  if (!links.length) return null;
+function SpanRow({ span, all, selected }: { span: Reconcile; all: Reconcile[]; selected: boolean }) {
+  const why = useMemo(() => whyText(whyOf(span, all), span), [span]);
   return (
-    <>
-      <h3>{title}</h3>
-      <ul class="cause-list">
-        {links.map(({ span, object }) => (
-          <li key={span.id}>
-            <span class="linked">
-              <button type="button" class="link-button" onClick={() => setParams({ id: span.id, object: undefined, controller: undefined })}>
-                {span.controller}: {span.request}
-              </button>
-              <span class="muted">
-                by {object}, {clock(span.started)}, {(RESULT_TEXT[span.result] || span.result).toLowerCase()}
-              </span>
-            </span>
-          </li>
-        ))}
-      </ul>
-    </>
-  );
-}
-
-function Detail({ span, spans }: { span: Reconcile; spans: Reconcile[] }) {
-  const links = useMemo(() => {
-    const plurals = new Map<string, string[]>();
-    for (const each of resources.value) plurals.set(each.kind, [...(plurals.get(each.kind) || []), each.group ? `${each.plural}.${each.group}` : each.plural]);
-    return linkedSpans(span, spans, plurals);
-  }, [span, spans]);
-  const resource = findKind(span.group ? `${span.group}/${span.version}` : span.version, span.kind);
-  const total = Math.max(span.duration, 0.0001);
-  const calls = [...span.reads, ...span.writes].sort((a, b) => a.offset - b.offset);
-  return (
-    <aside class="panel span-detail" aria-label="Reconcile">
-      <header class="panel-head">
-        <h2>
-          {span.kind} {span.request}
-        </h2>
-        <button type="button" class="icon-button" aria-label="Close" onClick={() => setParams({ id: undefined })}>
-          <Icon name="close" />
+    <tr class={selected ? "selected" : ""} onClick={() => setParams({ id: selected ? undefined : span.id })}>
+      <td>
+        <button type="button" class="row-button" aria-expanded={selected}>
+          <Time at={span.started} />
         </button>
-      </header>
-      <div class="panel-body">
-        <dl class="facts">
-          <dt>Controller</dt>
-          <dd>{span.controller}</dd>
-          <dt>Started</dt>
-          <dd>{exact(span.started)}</dd>
-          <dt>In the queue</dt>
-          <dd>{precise(span.wait)}</dd>
-          <dt>Duration</dt>
-          <dd>{precise(span.duration)}</dd>
-          <dt>Result</dt>
-          <dd>
-            <Chip tone={failed(span) ? "danger" : "ok"}>{RESULT_TEXT[span.result] || span.result}</Chip>
-            {span.requeueAfter !== null && span.requeueAfter !== undefined && ` again after ${precise(span.requeueAfter)}`}
-          </dd>
-          {resource && (
-            <>
-              <dt>Object</dt>
-              <dd>
-                <a href={objectLink(resource, span.namespace, span.name)}>Open {span.name}</a>
-              </dd>
-            </>
-          )}
-        </dl>
-        <h3>Why</h3>
-        {span.causes.length ? (
-          <ul class="cause-list">
-            {span.causes.map((cause, index) => (
-              <li key={index}>
-                <Chip>{cause.trigger}</Chip> <span>{causeText(cause, span, 12)}</span>
-              </li>
-            ))}
-          </ul>
-        ) : (
-          <p class="muted">The cause was not recorded.</p>
-        )}
-        <Links title="Caused by writes of" links={links.before} />
-        {span.error && (
-          <>
-            <h3>Error</h3>
-            <p class="form-error">{span.error}</p>
-            {span.traceback && <pre class="code traceback">{span.traceback}</pre>}
-          </>
-        )}
-        <h3>
-          Calls <span class="muted">{span.reads.length} reads, {span.writes.length} writes</span>
-        </h3>
-        {calls.length ? (
-          <div class="calls">
-            {calls.map((call, index) => (
-              <CallLine key={index} call={call} total={total} write={span.writes.includes(call)} />
-            ))}
-          </div>
-        ) : (
-          <p class="muted">None.</p>
-        )}
-        <Links title="Its writes caused" links={links.after} />
-        <h3>Events</h3>
-        {span.events.length ? (
-          <ul class="cause-list">
-            {span.events.map((event, index) => (
-              <li key={index}>
-                <Chip tone={event.type === "Warning" ? "warning" : undefined}>{event.reason}</Chip> <span>{event.message}</span>
-              </li>
-            ))}
-          </ul>
-        ) : (
-          <p class="muted">None.</p>
-        )}
-      </div>
-    </aside>
+      </td>
+      <td>
+        <span class="span-object" title={`${span.kind} ${span.request}, ${span.controller}`}>{span.request}</span> <span class="muted">{span.controller}</span>
+      </td>
+      <td title={span.causes.map((cause) => cause.text).join("\n")}>
+        <span class="span-why">{why}</span>
+      </td>
+      <td class="numeric col-optional">{precise(span.wait)}</td>
+      <td class="numeric col-optional">{precise(span.duration)}</td>
+      <td class="numeric col-optional">{span.writes.length || "–"}</td>
+      <td>
+        <Chip tone={failed(span) ? "danger" : span.result === "success" ? "ok" : undefined}>{RESULT_TEXT[span.result] || span.result}</Chip>
+      </td>
+    </tr>
   );
 }
 
-function CallLine({ call, total, write }: { call: Call; total: number; write: boolean }) {
-  const left = Math.min(99, (call.offset / total) * 100);
-  return (
-    <div class={`call${call.error ? " call-failed" : ""}`}>
-      <span class="call-text" title={call.error || undefined}>
-        <span class={`verb${write ? " verb-write" : ""}`}>{call.verb}</span> {call.resource}
-        {call.subresource && `/${call.subresource}`} {call.name}
-        {call.error && <span class="call-error"> {call.status || ""} {call.error}</span>}
-      </span>
-      <span class="call-time muted">{call.cached ? "cache" : precise(call.duration)}</span>
-      <span class="call-track" aria-hidden="true">
-        <span class={write ? "call-bar call-bar-write" : "call-bar"} style={{ left: `${left}%`, width: `${Math.max(1, Math.min(100 - left, (call.duration / total) * 100))}%` }} />
-      </span>
-    </div>
-  );
-}
+const FOUND_HERE = ["fight", "loop"];
 
 export function ReconcilesPage() {
   const queues = useLoaded<Json>((signal) => json("/api/queues", { signal }), []);
-  useStream("queue", (tick: Json) => {
+  const namespace = namespaceFilter();
+  const overview = useLoaded<Json>((signal) => json(`/api/overview${query({ namespace })}`, { signal }), [namespace]);
+  useStream("queue", (ticks: Json[]) => {
     const data = queues.value.value;
     if (!data) return;
-    queues.value.value = { ...data, controllers: mergeTick(data.controllers, tick) };
+    queues.value.value = { ...data, controllers: ticks.reduce(mergeTick, data.controllers) };
   });
+  useStream("overview", (data) => (overview.value.value = data));
+  useStream("namespace", () => undefined, namespace, Boolean(namespace));
   const data = queues.value.value;
+  const wanted = (route.value.params.get("object") || "").toLowerCase();
+  const findings: Finding[] = (overview.value.value?.findings || []).filter((each: Finding) => FOUND_HERE.includes(each.type) && each.message.toLowerCase().includes(wanted));
   return (
     <Page wide title="Reconciles" subtitle={info.value?.operators?.length ? `Connected: ${info.value.operators.join(", ")}` : "What the controllers of the connected operator do, and why"}>
       {data?.traces && data.controllers.length > 0 && <Queues queues={data.controllers} />}
+      {findings.length > 0 && (
+        <div class="banner banner-warning" role="status">
+          <Icon name="warning" />
+          <div>
+            {findings.map((each) => (
+              <FindingLine key={each.id} finding={each} />
+            ))}
+          </div>
+        </div>
+      )}
       <Reconciles />
     </Page>
-  );
-}
-
-/** Add the values of one second to the series of each controller. */
-function mergeTick(queues: Queue[], tick: Json): Queue[] {
-  const known = new Map(queues.map((queue) => [queue.name, queue]));
-  return tick.controllers.map((latest: Json) => {
-    const old = known.get(latest.name)?.series || { time: [], depth: [], active: [], rate: [], errorRate: [], latency: [], wait: [] };
-    const append = <T,>(values: T[], value: T) => [...values, value].slice(-300);
-    return {
-      ...known.get(latest.name),
-      ...latest,
-      series: {
-        time: append(old.time, tick.time),
-        depth: append(old.depth, latest.depth),
-        active: append(old.active, latest.active),
-        rate: append(old.rate, latest.rate),
-        errorRate: append(old.errorRate, latest.errorRate),
-        latency: append(old.latency, latest.latency),
-        wait: append(old.wait, latest.wait),
-      },
-    };
-  });
-}
-
-const rate = (value: number) => `${value < 10 ? value.toFixed(1) : Math.round(value)}/s`;
-
-const PANELS = 2;
-const SHOWN = 6;
-
-function Queues({ queues }: { queues: Queue[] }) {
-  if (queues.length > PANELS) return <QueueTable queues={queues} />;
-  return (
-    <div class="queues">
-      {queues.map((queue) => {
-        const failing = Object.keys(queue.failing || {}).length;
-        return (
-          <Panel
-            key={queue.name}
-            title={
-              <>
-                {queue.name} {failing > 0 && <Chip tone="danger">{failing} failing</Chip>}
-              </>
-            }
-            actions={
-              <span class="muted">
-                {queue.reconciles.toLocaleString()} reconciles · {queue.errors.toLocaleString()} errors · {queue.active}/{queue.workers} workers
-              </span>
-            }
-          >
-            <div class="plots">
-              <Plot title="Queue depth" times={queue.series.time} values={queue.series.depth} format={(value) => String(Math.round(value))} />
-              <Plot title="Reconciles" times={queue.series.time} values={queue.series.rate} format={rate} />
-              <Plot title="Errors" times={queue.series.time} values={queue.series.errorRate} format={rate} tone="danger" />
-              <Plot title="Duration" times={queue.series.time} values={queue.series.latency} format={precise} />
-            </div>
-          </Panel>
-        );
-      })}
-    </div>
-  );
-}
-
-/** The queues of many controllers, the busiest first. */
-function QueueTable({ queues }: { queues: Queue[] }) {
-  const [all, setAll] = useState(false);
-  const sorted = [...queues].sort((a, b) => b.reconciles - a.reconciles || a.name.localeCompare(b.name));
-  const shown = all ? sorted : sorted.slice(0, SHOWN);
-  return (
-    <Panel flush>
-      <div class="scroll-x">
-        <table class="plain-table queue-table">
-          <thead>
-            <tr>
-              <th scope="col">Controller</th>
-              <th scope="col">Queue depth</th>
-              <th scope="col">Reconciles</th>
-              <th scope="col">Errors</th>
-              <th scope="col">Duration</th>
-              <th scope="col" class="numeric">Total</th>
-              <th scope="col" class="numeric">Workers</th>
-            </tr>
-          </thead>
-          <tbody>
-            {shown.map((queue) => {
-              const failing = Object.keys(queue.failing || {}).length;
-              return (
-                <tr key={queue.name}>
-                  <td>
-                    <button type="button" class="link-button" onClick={() => setParams({ controller: queue.name })}>
-                      {queue.name}
-                    </button>{" "}
-                    {failing > 0 && <Chip tone="danger">{failing} failing</Chip>}
-                  </td>
-                  <td><Plot small title="Queue depth" times={queue.series.time} values={queue.series.depth} format={(value) => String(Math.round(value))} /></td>
-                  <td><Plot small title="Reconciles" times={queue.series.time} values={queue.series.rate} format={rate} /></td>
-                  <td><Plot small title="Errors" times={queue.series.time} values={queue.series.errorRate} format={rate} tone="danger" /></td>
-                  <td><Plot small title="Duration" times={queue.series.time} values={queue.series.latency} format={precise} /></td>
-                  <td class="numeric">{queue.reconciles.toLocaleString()}</td>
-                  <td class="numeric">
-                    {queue.active}/{queue.workers}
-                  </td>
-                </tr>
-              );
-            })}
-          </tbody>
-        </table>
-      </div>
-      {sorted.length > SHOWN && (
-        <button type="button" class="link-button list-more" onClick={() => setAll(!all)}>
-          {all ? "Show the busiest controllers" : `Show ${sorted.length - SHOWN} more controllers`}
-        </button>
-      )}
-    </Panel>
   );
 }

@@ -1,6 +1,6 @@
 import { json, type Json } from "../lib/http";
 import { useLiveList, useLoaded } from "../lib/live";
-import { link, objectLink, route, setParams } from "../lib/router";
+import { link, namespaceFilter, objectLink, route, setParams } from "../lib/router";
 import { useStream } from "../lib/stream";
 import { exact, precise } from "../lib/time";
 import type { Webhook } from "../lib/traces";
@@ -34,16 +34,23 @@ export function Webhooks() {
 
 function Calls() {
   const loaded = useLoaded<Json>((signal) => json("/api/webhooks?limit=300", { signal }), []);
-  useStream("webhook", (span: Webhook) => {
+  useStream("webhook", (fresh: Webhook[]) => {
     const data = loaded.value.value;
-    if (data) loaded.value.value = { ...data, spans: [span, ...data.spans.filter((each: Webhook) => each.id !== span.id)].slice(0, 300) };
+    const ids = new Set(fresh.map((each) => each.id));
+    if (data) loaded.value.value = { ...data, spans: [...fresh.reverse(), ...data.spans.filter((each: Webhook) => !ids.has(each.id))].slice(0, 300) };
   });
   const data = loaded.value.value;
   if (!data) return loaded.error.value ? <Failure error={loaded.error.value} retry={loaded.reload} /> : <Loading />;
-  if (!data.traces) return <NoTraces />;
-  const spans: Webhook[] = data.spans;
+  if (!data.traces && !data.spans.length) return <NoTraces message={data.message} />;
+  const namespace = namespaceFilter();
+  const spans: Webhook[] = data.spans.filter((each: Webhook) => !namespace || !each.namespace || each.namespace === namespace);
   if (!spans.length) {
-    return <Empty title="No calls yet">Calls appear here when a request matches a webhook of the operator. With kubewright up --dashboard, calls of all webhooks and decisions of admission policies appear, too.</Empty>;
+    return (
+      <Empty title="No call is recorded">
+        Calls appear here when a request matches a webhook of the operator. With kubewright up --dashboard, calls of all webhooks and decisions of admission policies appear, too.
+        {data.since ? ` Calls before ${exact(data.since)} are unknown.` : ""}
+      </Empty>
+    );
   }
   const selected = spans.find((span) => span.id === route.value.params.get("id"));
   return (

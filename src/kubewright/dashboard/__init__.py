@@ -9,10 +9,13 @@ The server adds the credentials of its client to the requests of the page; the b
 The front end is built from `/dashboard` of the repository into `static/`.
 
 - `access`: RBAC: the graph of subjects, bindings and roles, and the rules that allow or deny a request
+- `api_server_probe`: whether the API server of the cluster responds, while a page is open
 - `assets`: the files of the front end, which are part of the package
+- `attention`: what needs attention in a cluster, the most urgent first
 - `event_stream`: `/api/stream`: one stream of Server-Sent Events per page
 - `objects`: views of the objects of a cluster
 - `operators`: operators that are connected to the dashboard, and their spans
+- `overview`: the overview of a cluster: kinds with the health of their objects, findings and warnings
 - `port_forwards`: local ports that are forwarded to ports of pods
 - `proxy`: `/k8s/`: the Kubernetes API with the credentials of the server
 - `responses`: responses of the dashboard: JSON, errors, and the headers that restrict what a page can do
@@ -48,38 +51,53 @@ responses are pages of others. With `--read-only`, only GET and HEAD are allowed
 ## `GET /api/info`
 
     {"version": "0.1.0", "readOnly": false, "user": {"username": "kubernetes-admin", "groups": []},
-     "cluster": {"server": "https://127.0.0.1:6443", "context": "kind-kind", "version": "v1.36.4"},
+     "cluster": {"server": "https://127.0.0.1:6443", "context": "kind-kind", "version": "v1.36.4",
+                 "namespace": "of the kubeconfig"},
      "traces": true, "operators": ["guestbook"], "tracesMessage": "the reason, if traces is false"}
 
-## `GET /api/overview`
+## `GET /api/overview?namespace=`
 
-    {"synced": true, "truncated": false, "namespaces": ["default"],
+    {"synced": true, "truncated": false, "namespace": "", "traces": true,
      "kinds": [{"group": "apps", "version": "v1", "kind": "Deployment", "resource": "deployments",
-                "namespaced": true, "count": 3, "error": "", "custom": false,
+                "namespaced": true, "count": 3, "error": "", "scope": "", "stale": "", "synced": true,
+                "custom": false,
                 "health": {"Current": 2, "InProgress": 1, "Failed": 0, "Terminating": 0, "Unknown": 0}}],
-     "unhealthy": [NODE, ...],
+     "findings": [{"id": "...", "type": "reconcile", "object": REFERENCE or null, "namespace": "default",
+                   "request": "", "message": "...", "count": 3, "since": 1763254800000, "next": ...,
+                   "controller": "guestbook", "span": "1f-7"}],
+     "totals": {"reconcile": 1},
      "warnings": [{"namespace": "default", "reason": "BackOff", "message": "...", "count": 3,
-                   "lastSeen": 1763254800000, "source": "kubelet",
-                   "object": {"group": "", "version": "v1", "kind": "Pod", "resource": "pods",
-                              "namespaced": true, "namespace": "default", "name": "a"}}]}
+                   "lastSeen": 1763254800000, "source": "kubelet", "object": REFERENCE}],
+     "warningsError": ""}
+    REFERENCE = {"group": "", "version": "v1", "kind": "Pod", "resource": "pods", "namespaced": true,
+                 "namespace": "default", "name": "a"}
 
-`error` says why a kind cannot be read. `unhealthy` are at most 50 objects that are `Failed`, then
-`InProgress`. Warnings are newest first, at most 100.
+`error` says why a kind cannot be read; `scope` is the only namespace in which it can; `stale` says why its
+objects may have changed since. `findings` are at most 100, the most urgent first; `attention` lists their
+types. `next` is the time of the next retry, or of the expiry of a certificate; `since` is `null` if it is
+unknown. Warnings are newest first, at most 100; `warningsError` says why events cannot be read.
+
+## `GET /api/objects?health=Failed&namespace=&limit=500`
+
+    {"total": 3, "truncated": false, "synced": true, "unreadable": ["Secret"], "objects": [NODE, ...]}
+
+Objects of all kinds with one health, those that have it longest first.
 
 ## `GET /api/tree?group=&version=&kind=&namespace=&name=`
 
 The owners of an object, up to the roots, and everything that it owns, down to the leaves.
 
-    {"root": "UID of the object, or null if it does not exist", "truncated": false, "synced": true,
-     "nodes": [NODE, ...]}
+    {"root": "UID of the object, or null", "state": "exists|missing|unreadable|unknown",
+     "truncated": false, "synced": true, "nodes": [NODE, ...]}
     NODE = {"id": "UID", "apiVersion": "apps/v1", "group": "apps", "version": "v1", "kind": "ReplicaSet",
             "resource": "replicasets", "namespaced": true, "namespace": "default", "name": "web-1",
             "health": "Current|InProgress|Failed|Terminating|Unknown", "message": "1 of 3 replicas are ready",
-            "created": 1763254800000, "missing": false,
+            "created": 1763254800000, "since": 1763254800000, "state": "exists", "badges": ["2/3"],
             "owners": [{"id": "UID", "controller": true}]}
 
-An owner that does not exist is a node with `"missing": true` and health `Unknown`. `&whole=1` returns the
-whole tree of the roots, with siblings. At most 1000 nodes.
+An owner that is not in the index is a node with health `Unknown`, whose state is `missing` if it does not
+exist, `unreadable` if the user is not allowed to read it, `unknown` if the index cannot tell. `&whole=1`
+returns the whole tree of the roots, with siblings. At most 1000 nodes.
 
 ## `GET /api/search?q=&limit=50`
 
@@ -102,7 +120,9 @@ are replaced by their length.
 
 ## `GET /api/reconciles?controller=&kind=&namespace=&name=&errors=&limit=200`
 
-    {"traces": true, "controllers": ["guestbook"], "spans": [RECONCILE, ...]}           newest first
+    {"traces": true, "message": "", "controllers": ["guestbook"], "since": 1763254800000,
+     "completeSince": ..., "forgotten": 0, "objects": [OBJECT, ...],
+     "spans": [RECONCILE, ...]}           newest first
     RECONCILE = {"id": "1f-7", "controller": "guestbook", "group": "webapp.my.domain", "version": "v1",
                  "kind": "Guestbook", "namespace": "default", "name": "visitors", "request":
                  "default/visitors", "queued": 1763254800000.1, "started": ..., "ended": ..., "wait": 0.002,
@@ -118,10 +138,19 @@ are replaced by their length.
     CALL = {"verb": "get", "resource": "deployments.apps", "subresource": "", "namespace": "default",
             "name": "visitors", "cached": true, "status": 200, "error": "",
             "offset": 0.001, "duration": 0.0001}
+    OBJECT = {"controller": "guestbook", "group": ..., "version": ..., "kind": ..., "namespace": ...,
+              "name": ..., "reconciles": 12, "errors": 3, "failuresInRow": 3, "failing": true,
+              "failingSince": ..., "nextRetry": ..., "error": "...", "first": ..., "last": ...,
+              "lastFailure": ..., "lastFailureId": "1f-7", "lastSuccess": null}
+
+`since` is when recording began. Since `completeSince`, no span was dropped; of earlier ones, the last failure
+and the last success of each object are kept. `forgotten` is the number of objects whose last spans were
+dropped. `objects` has what is known of each object, failing ones first.
 
 ## `GET /api/webhooks?path=&limit=200`
 
-    {"traces": true, "paths": ["/mutate-..."], "spans": [WEBHOOK, ...]}                 newest first
+    {"traces": true, "message": "", "paths": ["/mutate-..."], "since": ..., "completeSince": ...,
+     "spans": [WEBHOOK, ...]}                 newest first
     WEBHOOK = {"id": "1", "path": "/mutate-...", "type": "mutating|validating|conversion|policy|other",
                "operation": "CREATE", "group": "", "version": "", "kind": "", "namespace": "", "name": "",
                "user": "kubernetes-admin", "dryRun": false, "started": ..., "duration": 0.001,
@@ -137,19 +166,24 @@ replaced by their length.
     {"traces": true, "interval": 1.0,
      "controllers": [{"name": "guestbook", "workers": 1, "depth": 0, "waiting": 0, "active": 0,
                       "reconciles": 12, "errors": 1, "retries": 1, "failing": {"default/visitors": "error"},
+                      "failingCount": 1,
                       "series": {"time": [...], "depth": [...], "active": [...], "rate": [...],
                                  "errorRate": [...], "latency": [...], "wait": [...]}}]}
 
 Series have one value per second, at most 300; rates are per second, `latency` and `wait` the mean duration of
 reconciles and of the time in the queue, or `null` in seconds without reconciles.
 
-## `GET /api/stream?overview=1&tree=group,version,kind,namespace,name&reconciles=1&webhooks=1&queues=1`
+## `GET /api/stream?overview=1&tree=group,version,kind,namespace,name&health=group,kind&reconciles=1&...`
 
-`&whole=1` for the whole tree.
-Server-Sent Events. Data is JSON: `overview` and `tree` as above, at most two per second and complete,
-`reconcile` a RECONCILE, `webhook` a WEBHOOK, `queue` `{"time": ..., "controllers": [as above, without series,
-with the values of this second: "rate", "errorRate", "latency", "wait"]}`, `ready` once at the beginning. A
-client that reads too slowly misses spans, and receives `lost` with `{"spans": 12}`.
+`&webhooks=1&queues=1`; `&whole=1` for the whole tree; `&namespace=` for the overview of a namespace.
+Server-Sent Events. Data is JSON: `overview` and `tree` as above, at most two per second and complete;
+`health` `{"complete": true, "objects": {"UID": ["Failed", "message"]}, "error": "", "scope": "", "truncated":
+false}` with the objects that are not `Current`, then `{"complete": false, "objects": {"UID": null}}` with
+changes; `reconcile`, `webhook` and `queue` lists of at most 1000: RECONCILE, WEBHOOK, and `{"time": ...,
+"controllers": [as above, without series, with the values of this second: "rate", "errorRate", "latency",
+"wait"]}`; `ready` once at the beginning; `heartbeat` every second, `{"error": "", "since": null}` with the
+error of the API server, if it does not respond. A client that reads too slowly misses spans, and receives
+`lost` with `{"spans": 12}`.
 
 ## `GET /api/access?namespace=&subject=&system=`
 
@@ -158,8 +192,12 @@ client that reads too slowly misses spans, and receives `lost` with `{"spans": 1
                    "name": "edit", "subjects": ["User/jane"], "role": "ClusterRole/edit"}],
      "roles": [{"id": "ClusterRole/edit", "kind": "ClusterRole", "namespace": "", "name": "edit",
                 "rules": [{"verbs": [], "apiGroups": [], "resources": [], "resourceNames": [],
-                           "nonResourceURLs": []}], "missing": false, "aggregated": false}]}
+                           "nonResourceURLs": []}], "missing": false, "unreadable": false,
+                "aggregated": false}],
+     "unreadable": ["ClusterRole"],
+     "own": {"namespace": "default", "rules": [...], "incomplete": false, "error": ""} or null}
 
+`unreadable` are kinds that the user of the dashboard is not allowed to list; then `own` has its own rules.
 Roles, bindings and subjects whose names begin with `system:` are left out unless `system=1`. Only roles that
 are bound are included.
 
@@ -174,9 +212,10 @@ account.
     {"allowed": true, "reason": "as the authorizer of the cluster reports it", "source": "cluster|rbac",
      "rules": [{"binding": "RoleBinding/default/edit", "role": "ClusterRole/edit", "index": 3, "rule":
      {...}}], "nearest": [{"binding": "...", "role": "...", "index": 0, "rule": {...}, "differs": ["verb"]}],
-     "bindings": ["all bindings of the user that apply"], "advice": "what to grant, if it is denied"}
+     "bindings": ["all bindings of the user that apply"], "advice": "what to grant, if it is denied",
+     "unreadable": []}
 
-Allowed with `--read-only`: it changes nothing.
+`allowed` is `null` if it is unknown. Allowed with `--read-only`: it changes nothing.
 
 ## `GET`, `POST`, `DELETE /api/port-forwards`
 

@@ -2,6 +2,10 @@
 
 Rules are evaluated with the RBAC authorizer of `kubewright.apiserver`. The result of the cluster's own
 SubjectAccessReview takes precedence, because a cluster can have other authorizers.
+
+A user who is not allowed to read roles or bindings still gets a decision for its own requests (with a
+SelfSubjectAccessReview) and its own rules (with a SelfSubjectRulesReview). What is not readable is named in
+`unreadable`; what would depend on it is unknown, not denied.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from kubewright.api.unstructured import Unstructured
 from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.authorization import AuthorizationAttributes
 from kubewright.apiserver.authorization.rbac import RBAC_GROUP, PolicyRule, subject_matches
+from kubewright.client.errors import NoKindMatch
 
 from .responses import RequestError
 
@@ -32,16 +37,25 @@ _UNAUTHENTICATED: Final = "system:unauthenticated"
 class AccessRules:
     """The roles and bindings of a cluster at one moment."""
 
-    def __init__(self, roles: Iterable[dict[str, Any]], bindings: Iterable[dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        roles: Iterable[dict[str, Any]],
+        bindings: Iterable[dict[str, Any]],
+        unreadable: Iterable[str] = (),
+    ) -> None:
         self._roles = {_id(each): each for each in roles}
         self._bindings = list(bindings)
+        self.unreadable = list(unreadable)
+        """Kinds that the user of the client is not allowed to list."""
 
     @classmethod
     async def read(cls, client: Client) -> AccessRules:
-        """Read roles and bindings."""
+        """Read roles and bindings, as far as the user of the client is allowed to."""
         kinds = ("ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding")
         lists = await asyncio.gather(*(_list(client, kind) for kind in kinds))
-        return cls([*lists[0], *lists[1]], [*lists[2], *lists[3]])
+        unreadable = [kind for kind, found in zip(kinds, lists, strict=True) if found is None]
+        roles, more_roles, bindings, more_bindings = (each or [] for each in lists)
+        return cls([*roles, *more_roles], [*bindings, *more_bindings], unreadable)
 
     def graph(self, *, namespace: str = "", subject: str = "", system: bool = False) -> dict[str, Any]:
         """Return subjects, bindings and the bound roles, optionally of one namespace or subject."""
@@ -87,7 +101,8 @@ class AccessRules:
             "namespace": namespace,
             "name": name,
             "rules": [_rule(each) for each in rules],
-            "missing": role is None,
+            "missing": role is None and kind not in self.unreadable,
+            "unreadable": role is None and kind in self.unreadable,
             "aggregated": bool(role and role.get("aggregationRule")),
         }
 
@@ -122,24 +137,48 @@ class AccessRules:
 
 
 async def explain_access(client: Client, question: Any) -> dict[str, Any]:
-    """Return whether a user may send a request, and why."""
+    """Return whether a user may send a request, and why.
+
+    `allowed` is `None` if it is unknown: the cluster was not willing to review the request, and not all
+    rules are readable.
+    """
     attributes = parse_question(question)
     rules = await AccessRules.read(client)
     explanation = rules.explain(attributes)
-    review = await _review(client, attributes)
-    allowed = bool(review["allowed"]) if review is not None else bool(explanation["rules"])
+    review = await _review(client, attributes) or await _review_own(client, attributes)
+    allowed: bool | None = bool(explanation["rules"]) or (None if rules.unreadable else False)
+    reason = ""
     if review is not None:
+        allowed = bool(review["allowed"])
         reason = str(review.get("reason") or review.get("evaluationError") or "")
-    else:
-        reason = ""
-    if not reason:
-        reason = _reason(explanation) if allowed else "no RBAC rule of the user allows the request"
+    if not reason and allowed:
+        reason = _reason(explanation)
+    if not reason and not allowed:
+        reason = "no RBAC rule of the user allows the request"
+        if rules.unreadable:
+            reason = f"the user of the dashboard is not allowed to list {', '.join(rules.unreadable)}"
     return {
         "allowed": allowed,
         "reason": reason,
         "source": "rbac" if review is None else "cluster",
+        "unreadable": rules.unreadable,
         **explanation,
-        "advice": "" if allowed else _advice(attributes, explanation),
+        "advice": _advice(attributes, explanation) if allowed is False else "",
+    }
+
+
+async def own_rules(client: Client, namespace: str) -> dict[str, Any]:
+    """Return what the user of the client is allowed to do in a namespace, as its API server reports it."""
+    spec = {"namespace": namespace or client.options.namespace or "default"}
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": spec}
+    review = await client.create(Unstructured(body))
+    status: dict[str, Any] = review.raw.get("status") or {}
+    found = [*(status.get("resourceRules") or ()), *(status.get("nonResourceRules") or ())]
+    return {
+        "namespace": spec["namespace"],
+        "rules": [_rule(each) for each in found],
+        "incomplete": bool(status.get("incomplete")),
+        "error": status.get("evaluationError") or "",
     }
 
 
@@ -178,9 +217,32 @@ def _groups(user: str, groups: Iterable[str]) -> tuple[str, ...]:
 
 async def _review(client: Client, attributes: AuthorizationAttributes) -> dict[str, Any] | None:
     """Return the status of a SubjectAccessReview, or `None` if this user may not create one."""
-    spec: dict[str, Any] = {"user": attributes.user.name, "groups": list(attributes.user.groups)}
-    if attributes.resource:
-        spec["resourceAttributes"] = {
+    spec = {
+        "user": attributes.user.name,
+        "groups": list(attributes.user.groups),
+        **_attributes(attributes),
+    }
+    return await _create_review(client, "SubjectAccessReview", spec)
+
+
+async def _review_own(client: Client, attributes: AuthorizationAttributes) -> dict[str, Any] | None:
+    """Return the status of a SelfSubjectAccessReview if the question is about the user of the client."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        review = await client.create(Unstructured(body))
+    except (APIError, NoKindMatch):
+        return None
+    user = (review.raw.get("status") or {}).get("userInfo") or {}
+    if user.get("username") != attributes.user.name:
+        return None
+    return await _create_review(client, "SelfSubjectAccessReview", _attributes(attributes))
+
+
+def _attributes(attributes: AuthorizationAttributes) -> dict[str, Any]:
+    if not attributes.resource:
+        return {"nonResourceAttributes": {"verb": attributes.verb, "path": attributes.path}}
+    return {
+        "resourceAttributes": {
             "verb": attributes.verb,
             "group": attributes.group,
             "resource": attributes.resource,
@@ -188,9 +250,11 @@ async def _review(client: Client, attributes: AuthorizationAttributes) -> dict[s
             "namespace": attributes.namespace,
             "name": attributes.name,
         }
-    else:
-        spec["nonResourceAttributes"] = {"verb": attributes.verb, "path": attributes.path}
-    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    }
+
+
+async def _create_review(client: Client, kind: str, spec: dict[str, Any]) -> dict[str, Any] | None:
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
     try:
         review = await client.create(Unstructured(body))
     except APIError as error:
@@ -237,9 +301,15 @@ def _advice(attributes: AuthorizationAttributes, explanation: dict[str, Any]) ->
     return f"bind {role} to the user with a rule: {rule}"
 
 
-async def _list(client: Client, kind: str) -> list[dict[str, Any]]:
+async def _list(client: Client, kind: str) -> list[dict[str, Any]] | None:
+    """Return the objects of a kind, or `None` if the user is not allowed to list them."""
     gvk = GroupVersionKind(RBAC_GROUP, "v1", kind)
-    page = await client.list_raw(gvk)
+    try:
+        page = await client.list_raw(gvk)
+    except APIError as error:
+        if error.status_code == 403:
+            return None
+        raise
     return [{**loads(bytes(item)), "kind": kind} for item in page.items]
 
 

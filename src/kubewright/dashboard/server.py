@@ -273,6 +273,7 @@ class Dashboard(BaseRunnable):
                 "cluster": {
                     "server": self._cluster.server,
                     "context": self._cluster.context,
+                    "namespace": self._client.options.namespace or "",
                     "version": version,
                 },
             }

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.api.encoding.codec import DecodeError, loads
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.dashboard.objects.object_index import search
 
-from .access import AccessRules, explain_access
-from .event_stream import OverviewEncoder, PageStream
+from .access import AccessRules, explain_access, own_rules
+from .api_server_probe import ApiServerProbe
+from .event_stream import PageStream
 from .objects.history import Histories
 from .objects.object_index import ObjectIndex, parse_object
+from .objects.object_queries import objects_of, search
+from .objects.object_records import HEALTHS
 from .objects.owner_tree import describe_tree
+from .operators.object_evidence import ReconciledObject
 from .operators.traces import TraceStore
+from .overview import Overview
 from .proxy import read_body
 from .responses import RequestError, json_response, raw_json_response
 
@@ -33,7 +37,11 @@ class Views:
         self._client = client
         self.traces = traces
         self.index = ObjectIndex(client)
-        self._overview = OverviewEncoder(self.index)
+        self._overview = Overview(self.index, traces)
+        self._probe = ApiServerProbe(client)
+        traces.evidence.add_listener(self._set_failure)
+        for key, error in traces.evidence.failed():
+            self._set_failure(key, error)
         self._histories = Histories(client)
 
     def routes(self) -> dict[tuple[str, str], Handler]:
@@ -43,6 +51,7 @@ class Views:
             ("GET", "/api/stream"): self._stream,
             ("GET", "/api/tree"): self._get_tree,
             ("GET", "/api/search"): self._search,
+            ("GET", "/api/objects"): self._get_objects,
             ("GET", "/api/history"): self._get_history,
             ("GET", "/api/reconciles"): self._get_reconciles,
             ("GET", "/api/webhooks"): self._get_webhooks,
@@ -51,27 +60,44 @@ class Views:
             ("POST", "/api/access/why"): self._explain_access,
         }
 
+    def _set_failure(self, key: ReconciledObject, error: str) -> None:
+        self.index.set_failure(*key, error)
+
     async def stop(self) -> None:
         """Stop all watches."""
+        await self._probe.stop()
         await self.index.stop()
         await self._histories.stop()
 
     async def _get_overview(self, request: Any) -> web.StreamResponse:
         await self.index.use()
-        return raw_json_response(self._overview.encode())
+        return raw_json_response(self._overview.encode(request.query.get("namespace", "")))
 
     async def _stream(self, request: Any) -> web.StreamResponse:
-        return await PageStream(self.index, self._overview, self.traces, request.query).serve(request)
+        return await PageStream(self.index, self._overview, self.traces, self._probe, request.query).serve(
+            request
+        )
 
     async def _get_tree(self, request: Any) -> web.StreamResponse:
         wanted = parse_object(request.query)
         await self.index.use()
         whole = request.query.get("whole", "") not in ("", "0")
-        return json_response(describe_tree(self.index, self.index.find(*wanted), whole=whole))
+        return json_response(describe_tree(self.index, wanted, whole=whole))
 
     async def _search(self, request: Any) -> web.StreamResponse:
         await self.index.use()
         return json_response(await search(self.index, request.query.get("q", ""), _limit(request.query, 50)))
+
+    async def _get_objects(self, request: Any) -> web.StreamResponse:
+        query = request.query
+        await self.index.use()
+        health = query.get("health", "")
+        if health not in HEALTHS:
+            raise RequestError(400, f"health={health}: expected one of {', '.join(HEALTHS)}")
+        limit = _limit(query, 500)
+        return json_response(
+            objects_of(self.index, health, namespace=query.get("namespace", ""), limit=limit)
+        )
 
     async def _get_history(self, request: Any) -> web.StreamResponse:
         group, kind, namespace, name = parse_object(request.query)
@@ -102,14 +128,15 @@ class Views:
 
     async def _get_access(self, request: Any) -> web.StreamResponse:
         query = request.query
+        namespace = query.get("namespace", "")
         rules = await AccessRules.read(self._client)
-        return json_response(
-            rules.graph(
-                namespace=query.get("namespace", ""),
-                subject=query.get("subject", ""),
-                system=query.get("system", "") not in ("", "0"),
-            )
+        graph = rules.graph(
+            namespace=namespace,
+            subject=query.get("subject", ""),
+            system=query.get("system", "") not in ("", "0"),
         )
+        own = await own_rules(self._client, namespace) if rules.unreadable else None
+        return json_response({**graph, "unreadable": rules.unreadable, "own": own})
 
     async def _explain_access(self, request: Any) -> web.StreamResponse:
         try:

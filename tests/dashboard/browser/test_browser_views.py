@@ -181,7 +181,7 @@ async def test_a_port_is_forwarded(open_view: OpenView, demo: Demo) -> None:
 async def test_reconciles_show_cause_calls_result_and_error(open_view: OpenView, demo: Demo) -> None:
     await demo.create_shop("traced")
     async with open_view("#/reconciles?object=traced&window=600") as view:
-        await view.page.locator(".bar").first.wait_for()
+        await view.page.locator(".lane-label").first.wait_for()
         await view.see("Queue depth")
         await demo.change("traced", backend="Unreachable")
         row = view.page.locator(".span-table tr", has_text="Error").first
@@ -195,7 +195,10 @@ async def test_reconciles_show_cause_calls_result_and_error(open_view: OpenView,
         await demo.change("traced", backend="Available")
         await view.open(f"{SHOP}/traced?tab=reconciles&window=600")
         await view.page.locator(".span-table tr", has_text="Success").first.wait_for()
-        await view.page.locator(".bar-wrote").last.press("Enter")
+        # The timeline is a canvas: each lane has a button, each reconcile a row.
+        await view.page.locator(".lane-label[data-failures='1'], .lane-label").first.press("Enter")
+        await view.page.locator(".span-detail").wait_for()
+        await view.page.locator(".span-table tr", has_text="Shop traced created").last.click()
         await view.see("by Deployment traced", within=".span-detail")  # reconciles that its writes caused
     await demo.client.delete(Shop, "traced", namespace="default")
 
@@ -203,7 +206,7 @@ async def test_reconciles_show_cause_calls_result_and_error(open_view: OpenView,
 async def test_a_fight_between_two_controllers_is_reported(open_view: OpenView, demo: Demo) -> None:
     await demo.create_shop("contested", replicas=1)
     async with open_view("#/reconciles?object=contested&window=600") as view:
-        await view.page.locator(".bar").first.wait_for()
+        await view.page.locator(".lane-label").first.wait_for()
         await demo.change("contested", backend="Contested")
         await view.see("both write deployments.apps default/contested", within=".banner")
     await demo.change("contested", backend="Available")
@@ -279,7 +282,7 @@ async def test_access_explains_a_denied_request(open_view: OpenView, demo: Demo)
         await view.page.get_by_label("User").fill("jane")
         await view.page.get_by_label("Verb").fill("delete")
         await view.page.get_by_label("Resource").fill("pods")
-        await view.page.get_by_label("Namespace").fill("default")
+        await view.page.get_by_role("textbox", name="Namespace").fill("default")
         await view.page.get_by_role("button", name="Explain").click()
         await view.see("jane is not allowed to delete pods in default")
         await view.see("different verb")

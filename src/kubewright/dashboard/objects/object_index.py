@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import heapq
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupKind
-from kubewright.api.values.times import monotonic_time
+from kubewright.api.values.times import monotonic_time, wall_time
 from kubewright.background import run_forever
 from kubewright.cache.reflectors.list_watch import ListWatch
 from kubewright.cache.reflectors.lister_watcher import ObjectEvent
@@ -29,7 +28,7 @@ from kubewright.cache.reflectors.reflector import Reflector
 from kubewright.client.errors import ConnectionFailed, CredentialsError
 from kubewright.client.kind_types import AnyKind, metadata_of
 
-from .object_records import HEALTHS, Health, KindState, ObjectRecord, read_record
+from .object_records import HEALTHS, MESSAGE_LENGTH, Health, KindState, ObjectRecord, read_record
 from .readable_namespaces import find_readable_namespace
 from .warning_events import WarningEvents
 
@@ -80,8 +79,12 @@ class ObjectIndex:
         self.owned: dict[str, dict[str, None]] = {}
         """Uids of objects by uid of an owner."""
         self.by_health: dict[Health, dict[str, ObjectRecord]] = {health: {} for health in HEALTHS[1:]}
+        self.troubled: dict[str, ObjectRecord] = {}
+        """Objects that report a trouble, by uid."""
         self.truncated = 0
         """Number of objects that were not stored."""
+        self.failures: dict[tuple[str, str, str, str], dict[str, str]] = {}
+        """Errors that operators raise every time, by controller, by group, kind, namespace and name."""
         self.revision = 0
         """Increased with each change that is shown."""
         self.warnings = WarningEvents(client, self._changed)
@@ -146,6 +149,38 @@ class ObjectIndex:
         found = (each for each in self.kinds.values() if each.gvk.kind == kind)
         return next((each for each in found if each.resource.gvr.group == group), None)
 
+    def absence(self, group: str, kind: str, namespace: str) -> str:
+        """Return what follows from an object not being in the index: `missing`, `unreadable`, `unknown`."""
+        state = self.kind_of(group, kind)
+        if state is None or self.truncated:
+            return "unknown"
+        return state.absence(namespace)
+
+    def set_failure(
+        self, controller: str, group: str, kind: str, namespace: str, name: str, error: str
+    ) -> None:
+        """Store that a controller fails to reconcile an object every time, or with an empty error, not."""
+        key = (group, kind, namespace, name)
+        errors = self.failures.setdefault(key, {})
+        if error:
+            errors[controller] = f"{controller}: {error}"
+        else:
+            errors.pop(controller, None)
+        if not errors:
+            del self.failures[key]
+        record = self.find(group, kind, namespace, name)
+        if record is not None:
+            changed = record.with_failure(self._failure_of(record))
+            if changed.health != record.health:
+                changed.changed, changed.changed_exactly = wall_time() * 1000, True
+            if not record.is_same(changed):
+                self._replace(record, changed)
+
+    def _failure_of(self, record: ObjectRecord) -> str:
+        gvk = record.kind.gvk
+        key = (record.kind.resource.gvr.group, gvk.kind, record.namespace, record.name)
+        return next(iter(self.failures.get(key, {}).values()), "") if self.failures else ""
+
     def children(self, uid: str) -> Iterable[ObjectRecord]:
         """Return the objects that have an owner."""
         return (self.by_uid[each] for each in self.owned.get(uid, ()) if each in self.by_uid)
@@ -164,6 +199,7 @@ class ObjectIndex:
         self.owned.clear()
         for objects in self.by_health.values():
             objects.clear()
+        self.troubled.clear()
         self.truncated = 0
         await self.warnings.stop()
         await asyncio.gather(*stopped, return_exceptions=True)
@@ -227,9 +263,11 @@ class ObjectIndex:
         if namespace is None:
             self.report_progress()
             return
+        state.scope = namespace
         handler = _KindHandler(self, state)
         source = ListWatch(self._client, kind, namespace=namespace)
-        await Reflector(str(state.resource), source, handler, namespace=namespace).run()
+        state.reflector = Reflector(str(state.resource), source, handler, namespace=namespace)
+        await state.reflector.run()
 
     def report_progress(self) -> None:
         """Wake the requests that wait for the first complete state, and update the pages."""
@@ -248,11 +286,27 @@ class ObjectIndex:
         if old is None and len(self.by_uid) >= self._max_objects:
             self.truncated += 1
             return
+        record.failure = self._failure_of(record)[:MESSAGE_LENGTH]
         if old is not None and old.is_same(record):
             return
+        self._date(old, record)
         self._replace(old, record)
         if record.kind.gvk.group_kind in _DEFINITIONS:
             self._discover_again.set()
+
+    def _date(self, old: ObjectRecord | None, new: ObjectRecord) -> None:
+        """Set since when an object has its health, and learn how long its kind takes to become ready."""
+        if old is not None and old.uid == new.uid and old.health == new.health:
+            new.changed, new.changed_exactly = old.changed, old.changed_exactly
+        elif old is not None:
+            new.changed, new.changed_exactly = wall_time() * 1000, True
+            if (old.health, new.health) == ("InProgress", "Current") and old.changed_exactly:
+                new.kind.ready_seconds.append((new.changed - old.changed) / 1000)
+        elif not new.changed_exactly:
+            new.changed = wall_time() * 1000
+            new.changed_exactly = new.kind.synced
+        elif new.health == "Current" and new.changed >= new.created > 0:
+            new.kind.ready_seconds.append((new.changed - new.created) / 1000)
 
     def remove(self, kind: KindState, namespace: str, name: str) -> None:
         """Remove an object."""
@@ -264,7 +318,8 @@ class ObjectIndex:
 
     def _replace(self, old: ObjectRecord | None, new: ObjectRecord | None) -> None:
         if old is not None:
-            old.kind.counts[old.health] -= 1
+            old.kind.count(old.health, -1, old.namespace)
+            self.troubled.pop(old.uid, None)
             if old.health != "Current":
                 self.by_health[old.health].pop(old.uid, None)
             if new is None:
@@ -272,7 +327,9 @@ class ObjectIndex:
             if new is None or new.uid != old.uid or new.owners != old.owners:
                 self._unlink(old)
         if new is not None:
-            new.kind.counts[new.health] += 1
+            new.kind.count(new.health, +1, new.namespace)
+            if new.troubles:
+                self.troubled[new.uid] = new
             new.kind.objects[new.namespace, new.name] = new
             self.by_uid[new.uid] = new
             if new.health != "Current":
@@ -353,72 +410,3 @@ def parse_object(query: Any) -> tuple[str, str, str, str]:
     if not kind or not name:
         raise RequestError(400, "the parameters kind and name are required; group and namespace may be empty")
     return query.get("group", ""), kind, query.get("namespace", ""), name
-
-
-MAX_RESULTS: Final = 200
-_YIELD_INTERVAL: Final = 20_000
-"""Objects after which other tasks run."""
-
-
-async def search(index: ObjectIndex, query: str, limit: int) -> dict[str, Any]:
-    """Return the objects and kinds that contain every word of a query, the best first.
-
-    An object whose name is or begins with a word comes before one that contains it elsewhere.
-    """
-    words = query.lower().split()
-    limit = max(1, min(limit, MAX_RESULTS))
-    results: list[tuple[tuple[int, int, str, str, int], ObjectRecord]] = []
-    total = visited = 0
-    if words:
-        for kind in list(index.kinds.values()):
-            names = _kind_words(kind)
-            rest = [word for word in words if word not in names]
-            for (namespace, name), record in list(kind.objects.items()):
-                visited += 1
-                if visited % _YIELD_INTERVAL == 0:
-                    await asyncio.sleep(0)
-                rank = _rank(rest, len(words), name, namespace, names)
-                if rank is None:
-                    continue
-                total += 1
-                results.append(((rank, len(name), name, namespace, total), record))
-                if len(results) > 4 * limit:
-                    results = heapq.nsmallest(limit, results)
-    best = heapq.nsmallest(limit, results)
-    matching = [
-        kind.summary()
-        for kind in index.kinds.values()
-        if words and all(any(word in name for name in _kind_words(kind)) for word in words)
-    ]
-    return {
-        "total": total,
-        "truncated": total > len(best),
-        "synced": index.synced,
-        "results": [record.node() for _, record in best],
-        "kinds": matching[:20],
-    }
-
-
-def _kind_words(kind: KindState) -> set[str]:
-    resource = kind.resource
-    return {kind.gvk.kind.lower(), resource.plural, resource.singular, *resource.short_names} - {""}
-
-
-def _rank(words: list[str], count: int, name: str, namespace: str, kinds: set[str]) -> int | None:
-    """Return the rank of an object, lower is better; `None` if a word does not match."""
-    rank = 0
-    for word in words:
-        if name == word:
-            continue
-        if name.startswith(word):
-            rank += 1
-        elif word in name:
-            rank += 2
-        elif word in namespace:
-            rank += 3
-        elif any(word in each for each in kinds):
-            rank += 4
-        else:
-            return None
-    # Words that name the kind exactly match every object of it: names come first.
-    return rank + (5 if len(words) < count and not words else 0)

@@ -1,14 +1,15 @@
 """The tree of owners and owned objects around one object.
 
 Owners are found by the uid of owner references, up to the roots; owned objects by the index, down to the
-leaves. An owner that does not exist, or that the user cannot read, is a node as well, because it is often the
-cause of a problem.
+leaves. An owner that does not exist is a node as well, because it is often the cause of a problem. So is
+one that the user cannot read, or of which the index does not know whether it exists: these are states of
+their own.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from kubewright.api.gvk import GroupVersion
@@ -17,18 +18,30 @@ from .object_index import ObjectIndex
 from .object_records import ObjectRecord, Owner
 
 MAX_NODES: Final = 1000
+_ABSENCES: Final = {
+    "missing": "the owner does not exist",
+    "unreadable": "the user of the dashboard is not allowed to read the owner",
+    "unknown": "whether the owner exists is unknown",
+}
 
 
-def describe_tree(index: ObjectIndex, root: ObjectRecord | None, *, whole: bool = False) -> dict[str, Any]:
-    """Return the tree around an object; with `whole`, the trees of its topmost owners."""
+def describe_tree(index: ObjectIndex, wanted: Sequence[str], *, whole: bool = False) -> dict[str, Any]:
+    """Return the tree around an object; with `whole`, the trees of its topmost owners.
+
+    `wanted` is group, kind, namespace and name.
+    """
+    group, kind, namespace, name = wanted
+    root = index.find(group, kind, namespace, name)
     if root is None:
-        return {"root": None, "truncated": False, "synced": index.synced, "nodes": []}
+        state = index.absence(group, kind, namespace)
+        return {"root": None, "state": state, "truncated": False, "synced": index.synced, "nodes": []}
     nodes: dict[str, dict[str, Any]] = {}
     above = _owners(index, root, nodes)
     tops = [each for each in above if not any(owner.uid in index.by_uid for owner in each.owners)]
     complete = _add_owned(index, (tops or [root]) if whole else [root], nodes)
     return {
         "root": root.uid,
+        "state": "exists",
         "truncated": not complete,
         "synced": index.synced,
         "nodes": list(nodes.values()),
@@ -75,7 +88,8 @@ def _missing(index: ObjectIndex, owner: Owner, namespace: str) -> dict[str, Any]
     group, version = GroupVersion.parse(owner.api_version)
     kind = index.kind_of(group, owner.kind)
     namespaced = kind.namespaced if kind is not None else bool(namespace)
-    readable = kind is not None and not kind.error
+    owner_namespace = namespace if namespaced else ""
+    state = index.absence(group, owner.kind, owner_namespace)
     return {
         "id": owner.uid,
         "apiVersion": owner.api_version,
@@ -84,11 +98,13 @@ def _missing(index: ObjectIndex, owner: Owner, namespace: str) -> dict[str, Any]
         "kind": owner.kind,
         "resource": kind.resource.plural if kind is not None else "",
         "namespaced": namespaced,
-        "namespace": namespace if namespaced else "",
+        "namespace": owner_namespace,
         "name": owner.name,
         "health": "Unknown",
-        "message": "the owner does not exist" if readable else "the owner cannot be read",
+        "message": _ABSENCES[state],
         "created": 0,
-        "missing": True,
+        "since": None,
+        "state": state,
+        "badges": [],
         "owners": [],
     }

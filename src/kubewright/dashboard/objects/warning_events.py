@@ -33,6 +33,8 @@ class WarningEvents:
         self._client = client
         self._changed = changed
         self._events: dict[str, dict[str, Any]] = {}
+        self.error = ""
+        """Why events cannot be read."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -41,7 +43,7 @@ class WarningEvents:
             self._task = run_forever(self._run, name="dashboard events", required=False)
 
     async def _run(self) -> None:
-        namespace, _ = await find_readable_namespace(self._client, _EVENT, namespaced=True)
+        namespace, self.error = await find_readable_namespace(self._client, _EVENT, namespaced=True)
         if namespace is not None:
             source = ListWatch(self._client, _EVENT, namespace=namespace, fields={"type": "Warning"})
             await Reflector("events", source, self, namespace=namespace).run()
@@ -54,9 +56,10 @@ class WarningEvents:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    def latest(self, index: ObjectIndex, limit: int) -> list[dict[str, Any]]:
-        """Return the latest events, newest first."""
-        newest = sorted(self._events.values(), key=lambda each: each["lastSeen"], reverse=True)[:limit]
+    def latest(self, index: ObjectIndex, limit: int, *, namespace: str = "") -> list[dict[str, Any]]:
+        """Return the latest events of a namespace or all, newest first."""
+        events = (each for each in self._events.values() if not namespace or each["namespace"] == namespace)
+        newest = sorted(events, key=lambda each: each["lastSeen"], reverse=True)[:limit]
         return [{**each, "object": _with_resource(index, each["object"])} for each in newest]
 
     def begin(self) -> None:

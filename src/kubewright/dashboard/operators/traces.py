@@ -1,9 +1,11 @@
 """`TraceStore`: what the connected operator did, bounded in memory.
 
 A store receives spans and queue samples in the form of the HTTP interface, from a manager in this process
-(`ProcessTraces`) or from the trace endpoint of another one (`RemoteTraces`), and forwards them to the open
-pages. Spans are stored per controller and per webhook, so that a busy one does not displace those of the
-others.
+(`OperatorDashboard`) or from the trace endpoint of another one (`RemoteTraces`), and forwards them to the
+open pages. Spans are stored per controller and per webhook, so that a busy one does not displace those of
+the others; the last failure and the last success of each object are stored in addition (`ObjectEvidence`).
+Responses say how far back they go: `since` is when recording began, `completeSince` the time after which
+nothing was dropped.
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ from itertools import islice
 from typing import Any, Final, Literal
 
 from kubewright.api.encoding.codec import encode
+from kubewright.api.values.times import wall_time
+
+from .object_evidence import ObjectEvidence, ReconciledObject, is_failure
 
 MAX_SPANS: Final = 500
 """Spans of one controller or one webhook path."""
@@ -43,6 +48,11 @@ class TraceStore:
         )
         """Why no operator is connected."""
         self.operators: list[str] = []
+        self.since: float | None = None
+        """When recording began."""
+        self.evidence = ObjectEvidence()
+        self.revision = 0
+        """Increased with each record."""
         self._reconciles = _SpanRings()
         self._webhooks = _SpanRings()
         self._queues: dict[str, _QueueSeries] = {}
@@ -58,10 +68,15 @@ class TraceStore:
 
     def add(self, type_: RecordType, record: dict[str, Any]) -> None:
         """Store a record, and forward it."""
+        self.revision += 1
+        if self.since is None:
+            self.since = wall_time() * 1000
         if type_ == "reconcile":
-            self._reconciles.add(record["controller"], record)
+            encoded = encode(record)
+            self._reconciles.add(record["controller"], record, len(encoded))
+            self.evidence.add(record, encoded)
         elif type_ == "webhook":
-            self._webhooks.add(record["path"], record)
+            self._webhooks.add(record["path"], record, len(encode(record)))
         else:
             record = self._add_sample(record)
         for listener in list(self._listeners):
@@ -77,24 +92,54 @@ class TraceStore:
         errors: bool = False,
         limit: int = 200,
     ) -> dict[str, Any]:
-        """Return the spans of reconciles that match, newest first."""
+        """Return the spans of reconciles that match, newest first, and what is known of their objects.
+
+        The last failure and the last success of an object are part of the spans, however old they are.
+        """
         wanted = {"controller": controller, "kind": kind, "namespace": namespace, "name": name}
         filters = [(field, value) for field, value in wanted.items() if value]
-        matching = (
-            span
-            for span in self._reconciles.newest(controller)
-            if all(span[field] == value for field, value in filters) and (span["error"] or not errors)
-        )
-        controllers = sorted({*self._reconciles.keys(), *self._queues})
-        return {"traces": self.available, "controllers": controllers, "spans": list(islice(matching, limit))}
+
+        def matches(key: ReconciledObject) -> bool:
+            return all(getattr(key, field) == value for field, value in filters)
+
+        found = {span["id"]: span for span in self.evidence.spans(matches, errors=errors)}
+        for span in self._reconciles.newest(controller):
+            if all(span[field] == value for field, value in filters) and (is_failure(span) or not errors):
+                found[span["id"]] = span
+        spans = sorted(found.values(), key=lambda span: float(span["started"]), reverse=True)
+        return {
+            "traces": self.available,
+            "message": "" if self.available else self.message,
+            "controllers": sorted({*self._reconciles.keys(), *self._queues}),
+            "spans": _limit(spans, limit),
+            "objects": self.evidence.summaries(matches, limit),
+            "forgotten": self.evidence.forgotten,
+            "since": self.since,
+            "completeSince": self._reconciles.complete_since(controller) or self.since,
+        }
 
     def webhooks(self, *, path: str = "", limit: int = 200) -> dict[str, Any]:
         """Return the spans of webhook calls, newest first."""
         return {
             "traces": self.available,
+            "message": "" if self.available else self.message,
             "paths": sorted(self._webhooks.keys()),
             "spans": list(islice(self._webhooks.newest(path), limit)),
+            "since": self.since,
+            "completeSince": self._webhooks.complete_since(path) or self.since,
         }
+
+    def recent_reconciles(self) -> list[dict[str, Any]]:
+        """Return the stored spans of all controllers, newest first."""
+        return self._reconciles.newest()
+
+    def recent_webhooks(self) -> list[dict[str, Any]]:
+        """Return the stored webhook calls, newest first."""
+        return self._webhooks.newest()
+
+    def failing_requests(self) -> dict[str, dict[str, str]]:
+        """Return the requests that controllers report as failing, with their errors, by controller."""
+        return {name: each.current.get("failing") or {} for name, each in self._queues.items()}
 
     def queues(self) -> dict[str, Any]:
         """Return the state and the series of every controller."""
@@ -155,14 +200,17 @@ class _Ring:
     def __init__(self) -> None:
         self.spans: deque[tuple[int, dict[str, Any]]] = deque()
         self.size = 0
+        self.dropped_until: float | None = None
+        """When the newest span that was dropped started."""
 
     def append(self, size: int, span: dict[str, Any]) -> None:
         self.spans.append((size, span))
         self.size += size
 
     def drop_oldest(self) -> int:
-        size, _ = self.spans.popleft()
+        size, span = self.spans.popleft()
         self.size -= size
+        self.dropped_until = span["started"]
         return size
 
 
@@ -171,20 +219,29 @@ class _SpanRings:
 
     def __init__(self) -> None:
         self._rings: dict[str, _Ring] = {}
+        self._forgotten: tuple[float, ...] = ()
+        """When the newest span of the rings that were dropped started."""
         self._size = 0
 
     def keys(self) -> list[str]:
         """Return the controllers or paths."""
         return list(self._rings)
 
-    def add(self, key: str, span: dict[str, Any]) -> None:
+    def complete_since(self, key: str = "") -> float | None:
+        """Return when the newest span that was dropped started; `None` if nothing was dropped."""
+        rings = self._rings.values() if not key else [self._rings[key]] if key in self._rings else []
+        dropped = [each.dropped_until for each in rings if each.dropped_until is not None]
+        return max((*dropped, *self._forgotten), default=None)
+
+    def add(self, key: str, span: dict[str, Any], size: int) -> None:
         """Add a span; the oldest of the largest ring is dropped if there is no space."""
         ring = self._rings.get(key)
         if ring is None:
             while len(self._rings) >= MAX_OWNERS:
-                self._size -= self._rings.pop(next(iter(self._rings))).size
+                dropped = self._rings.pop(next(iter(self._rings)))
+                self._size -= dropped.size
+                self._forgotten = tuple(span["started"] for _, span in [*dropped.spans][-1:])
             ring = self._rings[key] = _Ring()
-        size = len(encode(span))
         ring.append(size, span)
         self._size += size
         if len(ring.spans) > MAX_SPANS:
@@ -197,3 +254,18 @@ class _SpanRings:
         rings = self._rings.values() if not key else [self._rings[key]] if key in self._rings else []
         spans = (span for ring in rings for _, span in ring.spans)
         return sorted(spans, key=lambda span: span["started"], reverse=True)
+
+
+def _limit(spans: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
+    """Return the newest spans, and of those that are left out the newest failure of each object."""
+    chosen = spans[:limit]
+    failing = {_object_of(span) for span in chosen if is_failure(span)}
+    for span in spans[limit:]:
+        if is_failure(span) and _object_of(span) not in failing and len(chosen) < 2 * limit:
+            failing.add(_object_of(span))
+            chosen.append(span)
+    return chosen
+
+
+def _object_of(span: dict[str, Any]) -> tuple[str, ...]:
+    return span["controller"], span["kind"], span["namespace"], span["name"]

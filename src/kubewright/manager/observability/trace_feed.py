@@ -79,7 +79,7 @@ def sample_queues(sources: Iterable[TraceSource]) -> dict[str, Any]:
 
 
 def _sample(controller: Controller[Any]) -> dict[str, Any]:
-    metrics, queue = controller.metrics, controller.queue
+    metrics, queue, failing = controller.metrics, controller.queue, controller.failing
     waited = queue.metrics.waited if queue is not None else None
     return {
         "name": controller.name,
@@ -90,7 +90,8 @@ def _sample(controller: Controller[Any]) -> dict[str, Any]:
         "reconciles": metrics.reconciles,
         "errors": metrics.errors,
         "retries": queue.metrics.retries if queue is not None else 0,
-        "failing": {str(key): text for key, text in islice(controller.failing.items(), MAX_FAILING)},
+        "failingCount": len(failing),
+        "failing": {str(key): text for key, text in islice(failing.items(), MAX_FAILING)},
         "busySeconds": metrics.seconds.sum,
         "waitSeconds": waited.sum if waited is not None else 0.0,
         "started": waited.count if waited is not None else 0,
