@@ -2,8 +2,8 @@
 
     chart = build_chart(settings, tree, namespaced_tree, version="1.0.0")
 
-- `chart`: the files of the chart
-- `templates`: fixed texts: values, helpers, the Deployment
+- `chart`: the files of the chart; the folder `templates` has those with a fixed text: values, helpers, the
+  Deployment
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.resources import files
 from typing import Any, Final
 
 from kubewright.api.presence import copy_value
@@ -20,8 +21,6 @@ from kubewright.manifests.deployment.tree import DeploymentTree
 from kubewright.manifests.project import ProjectError
 from kubewright.manifests.settings import ProjectSettings
 from kubewright.manifests.yaml_output import to_compact_yaml
-
-from . import templates
 
 _FULLNAME: Final = "KWFULLNAME"
 _NAMESPACE: Final = "KWNAMESPACE"
@@ -59,11 +58,11 @@ def build_chart(
     builder = _ChartBuilder(settings, tree, namespaced_tree)
     chart = Chart()
     chart.user_files = {
-        "Chart.yaml": builder.fill(templates.CHART_FILE).replace("VERSION", version),
+        "Chart.yaml": builder.fill(template("Chart.yaml")).replace("VERSION", version),
         "values.yaml": builder.values(),
-        ".helmignore": templates.HELMIGNORE,
-        "templates/_helpers.tpl": builder.fill(templates.HELPERS),
-        "templates/NOTES.txt": builder.fill(templates.NOTES),
+        ".helmignore": template("helmignore.txt"),
+        "templates/_helpers.tpl": builder.fill(template("_helpers.tpl")),
+        "templates/NOTES.txt": builder.fill(template("NOTES.txt")),
     }
     chart.generated_files = {
         **{
@@ -78,6 +77,11 @@ def build_chart(
     if builder.has_webhooks:
         chart.generated_files["templates/webhook/manifests.yaml"] = builder.webhooks()
     return chart
+
+
+def template(name: str) -> str:
+    """Return a file of the folder `templates`, in which `CHART` stands for the name of the chart."""
+    return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
 
 
 class _ChartBuilder:
@@ -196,7 +200,7 @@ class _ChartBuilder:
             "POLICY": _boolean(deployment.network_policy),
         }
         pattern = re.compile(rf"(?<=[: ])({'|'.join(replaced)})$", re.MULTILINE)
-        return pattern.sub(lambda found: replaced[found.group()], templates.VALUES)
+        return pattern.sub(lambda found: replaced[found.group()], template("values.yaml"))
 
     def definition(self, definition: Manifest) -> str:
         """Return the template of a CRD, which is part of the release so that upgrades change it."""
@@ -245,7 +249,7 @@ class _ChartBuilder:
             if each not in helpers and each not in metrics and each not in account
             if each["kind"] in ("Role", "RoleBinding")
         ]
-        text = self.fill(templates.SERVICE_ACCOUNT)
+        text = self.fill(template("service_account.yaml"))
         text += self._objects(in_release)
         cluster_wide = [wide[key] for key in _manager_keys(manager) if key in wide]
         remaining = [narrow[key] for key in _manager_keys(manager) if key in narrow]
@@ -291,7 +295,7 @@ class _ChartBuilder:
         """Return the Deployment, and the objects around metrics and network access."""
         names = self._names
         lines, included = [], True
-        for line in self.fill(templates.DEPLOYMENT).splitlines():
+        for line in self.fill(template("manager.yaml")).splitlines():
             if line.startswith("#"):
                 included = line != "#IF-WEBHOOKS" or self.has_webhooks
             elif included:
