@@ -11,6 +11,7 @@
 - `snapshot_storage`: the storage of a control plane that starts with the objects of a snapshot
 - `kind_selection`: `KindSelection`, which resources of a cluster are read
 - `cluster_reader`: reads the objects of a cluster with lists
+- `external_calls`: blocks connections and programs that plain functions of an operator start
 - `plans`: what an operator would do with the objects of a cluster
 - `rehearsal`: `Rehearsal`, a control plane with these objects and operators in one event loop
 """

@@ -37,6 +37,7 @@ from kubewright.explore.simulation.processes import OperatorProcess
 from kubewright.manager import Operator
 from kubewright.manager.operators.installation import definitions_of
 
+from .external_calls import blocked_calls
 from .snapshot_storage import LoadedSnapshot, load_snapshot
 
 if TYPE_CHECKING:
@@ -202,7 +203,8 @@ class Rehearsal:
             loop.set_exception_handler(self._loop_error)
             try:
                 loop.run_until_complete(cluster.start())
-                yield
+                with blocked_calls(loop.blocked_connections):
+                    yield
             finally:
                 root.removeHandler(handler)
                 deactivate()

@@ -21,14 +21,8 @@ if TYPE_CHECKING:
     from kubewright.rehearse.snapshot import ClusterSnapshot
 
 
-class PlanUsageError(click.UsageError):
-    """Wrong usage of a command whose exit code 2 means changes: an error like others, with code 1."""
-
-    exit_code = 1
-
-
 class PlanCommand(click.Command):
-    """A command whose usage errors are `PlanUsageError`s."""
+    """A command whose exit code 2 means changes: wrong usage is an error like others, with code 1."""
 
     def make_context(self, *args: Any, **options: Any) -> click.Context:
         """Parse the arguments."""
@@ -46,10 +40,8 @@ def _usage_errors() -> Iterator[None]:
     try:
         yield
     except click.UsageError as error:
-        from kubewright.cli.groups import usage_message
-
-        message = usage_message(error).rpartition("; see ")[0]
-        raise PlanUsageError(message, error.ctx) from None
+        vars(error)["exit_code"] = 1  # instead of that of the class
+        raise
 
 
 @click.command("plan", cls=PlanCommand)
@@ -57,7 +49,6 @@ def _usage_errors() -> Iterator[None]:
 @click.option(
     "--from",
     "source",
-    required=True,
     metavar="CONTEXT|FILE|DIR",
     help="Context or kubeconfig of a cluster; or an export: kubewright export, kubectl get -o yaml.",
 )
@@ -110,7 +101,7 @@ def _usage_errors() -> Iterator[None]:
 @click.option("--html", "html_file", type=click.Path(dir_okay=False), help="Write the plan as HTML.")
 def plan_command(
     operator: str | None,
-    source: str,
+    source: str | None,
     kubeconfig: str | None,
     namespaces: tuple[str, ...],
     against: str | None,
@@ -146,6 +137,8 @@ def plan_command(
     from kubewright.rehearse.plans.program_planner import QUIET_SECONDS as PROGRAM_QUIET_SECONDS
     from kubewright.rehearse.rehearsal import QUIET_SECONDS
 
+    if source is None:
+        raise click.UsageError("--from is missing: a context, a kubeconfig or an export")
     if bool(operator) == bool(command):
         raise click.UsageError("pass either MODULE:OPERATOR or --command")
     if service_account and service_account.count("/") != 1:
@@ -234,6 +227,7 @@ def _plan_program(command: str, snapshot: ClusterSnapshot, options: PlanOptions,
 def _manifests(paths: tuple[str, ...]) -> list[dict[str, Any]]:
     from kubewright.api.apply_order import in_apply_order
     from kubewright.rehearse.export_files import read_export
+    from kubewright.rehearse.plans.object_changes import without_server_fields
     from kubewright.rehearse.snapshot import SnapshotError
 
     objects: list[dict[str, Any]] = []
@@ -242,7 +236,7 @@ def _manifests(paths: tuple[str, ...]) -> list[dict[str, Any]]:
             objects += read_export(path)
         except SnapshotError as error:
             raise click.ClickException(str(error).partition("; write it with")[0]) from None
-    return [dict(each) for each in in_apply_order(objects)]
+    return [without_server_fields(each) for each in in_apply_order(objects)]
 
 
 def print_plan(plan: Plan, *, all_changes: bool = False) -> None:

@@ -62,14 +62,19 @@ def compare(before: Object, after: Object, redactor: Redactor) -> ObjectComparis
 
 def comparable(obj: Object) -> dict[str, Any]:
     """Return an object without what the server maintains."""
-    result = dict(obj)
-    metadata = {name: value for name, value in (obj.get("metadata") or {}).items() if name not in _SERVER}
+    result = without_server_fields(obj)
+    metadata = result["metadata"]
     if owners := metadata.get("ownerReferences"):
         metadata["ownerReferences"] = [
             {name: value for name, value in each.items() if name != "uid"} for each in owners
         ]
-    result["metadata"] = metadata
     return result
+
+
+def without_server_fields(obj: Object) -> dict[str, Any]:
+    """Return an object without the metadata that the server sets."""
+    metadata = {name: value for name, value in (obj.get("metadata") or {}).items() if name not in _SERVER}
+    return {**obj, "metadata": metadata}
 
 
 def unified_diff(before: Object | None, after: Object | None, redactor: Redactor) -> str:
