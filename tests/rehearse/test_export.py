@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from kubewright.rehearse.redaction import LAST_APPLIED
 
 from kubewright.api.unstructured import Unstructured
 from kubewright.apiserver.audit import AuditOptions
@@ -26,7 +27,6 @@ from kubewright.rehearse.kind_selection import KindSelection
 from kubewright.rehearse.plans.html import html_of
 from kubewright.rehearse.plans.markdown import markdown_of
 from kubewright.rehearse.plans.planner import PlanOptions, plan_operator
-from kubewright.rehearse.redaction import LAST_APPLIED
 
 from .shop_project import make_shop, shop
 
