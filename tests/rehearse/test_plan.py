@@ -72,7 +72,7 @@ def test_permissions_are_those_of_the_generated_rules(make_plan: MakePlan) -> No
 
 
 def test_permissions_of_the_source_can_be_used_instead(make_plan: MakePlan) -> None:
-    plan = make_plan(service_account="shop-system/nobody")
+    plan = make_plan(service_account="shop-system/other")
     assert plan.exit_code == 1
     assert {each.verb for each in plan.permissions} <= {"list", "watch"}
     assert plan.operator_changes == []
