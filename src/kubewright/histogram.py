@@ -1,13 +1,17 @@
-"""Histogram that is cheap to update, exported in the Prometheus format.
+"""Metrics that are cheap to update, exported in the Prometheus format.
 
 Work queues and API servers observe thousands of values per second. The metrics of prometheus_client take a
-lock per value; this one adds to a plain list on the event loop and is converted when metrics are collected.
+lock per value; a `Histogram` adds to a plain list on the event loop and is converted when metrics are
+collected. `NamedMetrics` collects the plain numbers of all queues, controllers or schedulers of a process.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+MetricsT = TypeVar("MetricsT")
 
 
 class Histogram:
@@ -58,6 +62,47 @@ class Histogram:
             total += count
             buckets.append((_text(bound), float(total)))
         return buckets, self._sum
+
+
+class NamedMetrics(Generic[MetricsT]):
+    """Metrics of components by their names; a second component of a name continues the counters of the first.
+
+    It is a collector of prometheus_client, which is registered with the first name.
+    """
+
+    def __init__(
+        self,
+        create: Callable[[], MetricsT],
+        families: Callable[[Mapping[str, MetricsT]], Iterable[Any]],
+    ) -> None:
+        """`families` converts all metrics when they are collected; each family is returned without a sample,
+        too."""
+        self._create = create
+        self._families = families
+        self._metrics: dict[str, MetricsT] = {}
+
+    def __call__(self, name: str) -> MetricsT:
+        """Return the metrics that are collected under a name."""
+        metrics = self._metrics.get(name)
+        if metrics is None:
+            if not self._metrics:
+                from prometheus_client import REGISTRY
+
+                self.register(REGISTRY)
+            metrics = self._metrics[name] = self._create()
+        return metrics
+
+    def register(self, registry: Any) -> None:
+        """Collect the metrics in another registry than the default one, too."""
+        registry.register(self)
+
+    def describe(self) -> Iterable[Any]:
+        """Return nothing: names are fixed, and registering must not trigger a collection."""
+        return ()
+
+    def collect(self) -> Iterable[Any]:
+        """Return the metric families."""
+        return self._families(dict(self._metrics))
 
 
 def _text(bound: float) -> str:

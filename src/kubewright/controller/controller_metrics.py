@@ -5,10 +5,10 @@ As in `queue_metrics`, a controller counts in plain numbers, which are converted
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from kubewright.histogram import Histogram
+from kubewright.histogram import Histogram, NamedMetrics
 
 Outcome = Literal["success", "requeue_after", "error", "terminal", "timeout", "panic"]
 
@@ -51,81 +51,57 @@ class ControllerMetrics:
         return self.reconciles - self.outcomes["success"] - self.outcomes["requeue_after"]
 
 
-_controllers: dict[str, ControllerMetrics] = {}
+def _families(controllers: Mapping[str, ControllerMetrics]) -> Iterable[Any]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-
-def controller_metrics(name: str) -> ControllerMetrics:
-    """Return the metrics that are collected under this name."""
-    metrics = _controllers.get(name)
-    if metrics is None:
-        if not _controllers:
-            register_controller_metrics()
-        metrics = _controllers[name] = ControllerMetrics()
-    return metrics
-
-
-def register_controller_metrics(registry: Any = None) -> None:
-    """Register the metrics of all controllers; this happens by itself for the default registry."""
-    from prometheus_client import REGISTRY
-
-    (registry or REGISTRY).register(_Collector())
-
-
-class _Collector:
-    """Converts the counters of all controllers to metric families."""
-
-    def describe(self) -> Iterable[Any]:
-        """Return nothing: names are fixed, and registering must not trigger a collection."""
-        return ()
-
-    def collect(self) -> Iterable[Any]:
-        """Return every family, with a sample per controller."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-
-        prefix, labels = "controller_runtime", ["controller"]
-        total = CounterMetricFamily(
-            f"{prefix}_reconcile_total", "Total number of reconciles", labels=[*labels, "result"]
+    prefix, labels = "controller_runtime", ["controller"]
+    total = CounterMetricFamily(
+        f"{prefix}_reconcile_total", "Total number of reconciles", labels=[*labels, "result"]
+    )
+    failures = {
+        field: CounterMetricFamily(f"{prefix}_{name}_total", text, labels=labels)
+        for field, name, text in (
+            ("errors", "reconcile_errors", "Total number of failed reconciles"),
+            (
+                "terminal",
+                "terminal_reconcile_errors",
+                "Total number of reconciles that failed with a terminal error",
+            ),
+            (
+                "panic",
+                "reconcile_panics",
+                "Total number of reconciles that failed with a programming error",
+            ),
+            ("timeout", "reconcile_timeouts", "Total number of reconciles that timed out"),
         )
-        failures = {
-            field: CounterMetricFamily(f"{prefix}_{name}_total", text, labels=labels)
-            for field, name, text in (
-                ("errors", "reconcile_errors", "Total number of failed reconciles"),
-                (
-                    "terminal",
-                    "terminal_reconcile_errors",
-                    "Total number of reconciles that failed with a terminal error",
-                ),
-                (
-                    "panic",
-                    "reconcile_panics",
-                    "Total number of reconciles that failed with a programming error",
-                ),
-                ("timeout", "reconcile_timeouts", "Total number of reconciles that timed out"),
-            )
-        }
-        seconds = HistogramMetricFamily(
-            f"{prefix}_reconcile_time_seconds", "Duration of reconciles", labels=labels
-        )
-        workers = GaugeMetricFamily(f"{prefix}_max_concurrent_reconciles", "Number of workers", labels=labels)
-        active = GaugeMetricFamily(f"{prefix}_active_workers", "Number of busy workers", labels=labels)
-        hot_loops = CounterMetricFamily(
-            "kubewright_controller_hot_loops_total", "Reconciles that triggered themselves", labels=labels
-        )
-        for name, metrics in list(_controllers.items()):
-            outcomes = metrics.outcomes
-            for result, count in (
-                ("success", outcomes["success"]),
-                ("error", metrics.errors),
-                ("requeue", 0),
-                ("requeue_after", outcomes["requeue_after"]),
-            ):
-                total.add_metric([name, result], count)
-            failures["errors"].add_metric([name], metrics.errors)
-            failures["terminal"].add_metric([name], outcomes["terminal"])
-            failures["panic"].add_metric([name], outcomes["panic"])
-            failures["timeout"].add_metric([name], outcomes["timeout"])
-            seconds.add_metric([name], *metrics.seconds.collect())
-            workers.add_metric([name], metrics.workers)
-            active.add_metric([name], metrics.active)
-            hot_loops.add_metric([name], metrics.hot_loops)
-        return total, *failures.values(), seconds, workers, active, hot_loops
+    }
+    seconds = HistogramMetricFamily(
+        f"{prefix}_reconcile_time_seconds", "Duration of reconciles", labels=labels
+    )
+    workers = GaugeMetricFamily(f"{prefix}_max_concurrent_reconciles", "Number of workers", labels=labels)
+    active = GaugeMetricFamily(f"{prefix}_active_workers", "Number of busy workers", labels=labels)
+    hot_loops = CounterMetricFamily(
+        "kubewright_controller_hot_loops_total", "Reconciles that triggered themselves", labels=labels
+    )
+    for name, metrics in controllers.items():
+        outcomes = metrics.outcomes
+        for result, count in (
+            ("success", outcomes["success"]),
+            ("error", metrics.errors),
+            ("requeue", 0),
+            ("requeue_after", outcomes["requeue_after"]),
+        ):
+            total.add_metric([name, result], count)
+        failures["errors"].add_metric([name], metrics.errors)
+        failures["terminal"].add_metric([name], outcomes["terminal"])
+        failures["panic"].add_metric([name], outcomes["panic"])
+        failures["timeout"].add_metric([name], outcomes["timeout"])
+        seconds.add_metric([name], *metrics.seconds.collect())
+        workers.add_metric([name], metrics.workers)
+        active.add_metric([name], metrics.active)
+        hot_loops.add_metric([name], metrics.hot_loops)
+    return total, *failures.values(), seconds, workers, active, hot_loops
+
+
+controller_metrics = NamedMetrics(ControllerMetrics, _families)
+"""Returns the metrics that are collected under the name of a controller."""

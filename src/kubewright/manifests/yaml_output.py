@@ -28,34 +28,10 @@ def to_yaml(documents: Iterable[Any]) -> str:
     for document in documents:
         lines.append("---")
         if isinstance(document, dict | list) and document:
-            _write(document, "", "", lines)
+            _write(document, "", "", lines, sort=True)
         else:
             lines.append(_inline(document, "  "))
     return "\n".join(lines) + "\n" if lines else ""
-
-
-def _write(value: Any, lead: str, pad: str, lines: list[str]) -> None:
-    """Write a non-empty map or list; the first line starts with `lead`, the others with `pad`."""
-    if isinstance(value, dict):
-        for key in sorted(value):
-            item = value[key]
-            head = f"{lead}{_scalar(key)}:"
-            if isinstance(item, dict) and item:
-                lines.append(head)
-                _write(item, pad + "  ", pad + "  ", lines)
-            elif isinstance(item, list | tuple) and item:
-                lines.append(head)
-                _write(item, pad, pad, lines)
-            else:
-                lines.append(f"{head} {_inline(item, pad + '  ')}")
-            lead = pad
-        return
-    for item in value:
-        if isinstance(item, dict | list | tuple) and item:
-            _write(item, lead + "- ", pad + "  ", lines)
-        else:
-            lines.append(f"{lead}- {_inline(item, pad + '  ')}")
-        lead = pad
 
 
 def _inline(value: Any, pad: str) -> str:
@@ -109,32 +85,35 @@ def to_compact_yaml(documents: Iterable[Any], *, width: int = 120) -> str:
     for document in documents:
         if lines:
             lines.append("---")
-        _write_compact(document, "", "", lines, width)
+        _write(document, "", "", lines, width=width)
     return "\n".join(lines) + "\n" if lines else ""
 
 
-def _write_compact(value: Any, lead: str, pad: str, lines: list[str], width: int) -> None:
-    """Write a non-empty map or list as a block; values that fit in `width` are in flow style."""
+def _write(value: Any, lead: str, pad: str, lines: list[str], *, width: int = 0, sort: bool = False) -> None:
+    """Write a non-empty map or list as a block; values that fit in `width` are in flow style.
+
+    The first line starts with `lead`, the others with `pad`.
+    """
     if isinstance(value, dict):
-        for key, item in value.items():
-            head = f"{lead}{_scalar(key)}:"
+        for key in sorted(value) if sort else value:
+            item, head = value[key], f"{lead}{_scalar(key)}:"
             if not item or not isinstance(item, dict | list | tuple):
                 lines.append(f"{head} {_inline(item, pad + '  ')}")
-            elif (flow := _flow(item, width - len(head) - 1)) is not None:
+            elif width and (flow := _flow(item, width - len(head) - 1)) is not None:
                 lines.append(f"{head} {flow}")
             else:
                 deeper = pad + "  " if isinstance(item, dict) else pad
                 lines.append(head)
-                _write_compact(item, deeper, deeper, lines, width)
+                _write(item, deeper, deeper, lines, width=width, sort=sort)
             lead = pad
         return
     for item in value:
         if not item or not isinstance(item, dict | list | tuple):
             lines.append(f"{lead}- {_inline(item, pad + '  ')}")
-        elif (flow := _flow(item, width - len(lead) - 2)) is not None:
+        elif width and (flow := _flow(item, width - len(lead) - 2)) is not None:
             lines.append(f"{lead}- {flow}")
         else:
-            _write_compact(item, lead + "- ", pad + "  ", lines, width)
+            _write(item, lead + "- ", pad + "  ", lines, width=width, sort=sort)
         lead = pad
 
 

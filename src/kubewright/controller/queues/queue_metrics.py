@@ -7,10 +7,10 @@ Ages of work in progress are computed when metrics are collected.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kubewright.histogram import Histogram
+from kubewright.histogram import Histogram, NamedMetrics
 
 _SECONDS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10, 100, 1000)
 
@@ -39,68 +39,42 @@ class QueueMetrics:
         """Returns the ages of the work in progress."""
 
 
-_queues: dict[str, QueueMetrics] = {}
+def _families(queues: Mapping[str, QueueMetrics]) -> Iterable[Any]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+    labels = ["name", "controller"]
+    depth = GaugeMetricFamily("workqueue_depth", "Current number of ready keys", labels=[*labels, "priority"])
+    adds = CounterMetricFamily("workqueue_adds_total", "Total number of keys added", labels=labels)
+    retries = CounterMetricFamily(
+        "workqueue_retries_total", "Total number of keys added with a delay", labels=labels
+    )
+    waited = HistogramMetricFamily(
+        "workqueue_queue_duration_seconds",
+        "Time that keys spend in the queue before processing",
+        labels=labels,
+    )
+    worked = HistogramMetricFamily(
+        "workqueue_work_duration_seconds", "Time that processing a key takes", labels=labels
+    )
+    unfinished = GaugeMetricFamily(
+        "workqueue_unfinished_work_seconds", "Sum of the ages of all work in progress", labels=labels
+    )
+    longest = GaugeMetricFamily(
+        "workqueue_longest_running_processor_seconds", "Age of the oldest work in progress", labels=labels
+    )
+    for name, metrics in queues.items():
+        label = [name, name]
+        for priority, count in list((metrics.depths or {0: 0}).items()):
+            depth.add_metric([*label, str(priority)], count)
+        adds.add_metric(label, metrics.adds)
+        retries.add_metric(label, metrics.retries)
+        waited.add_metric(label, *metrics.waited.collect())
+        worked.add_metric(label, *metrics.worked.collect())
+        ages = metrics.running()
+        unfinished.add_metric(label, sum(ages))
+        longest.add_metric(label, max(ages, default=0.0))
+    return depth, adds, retries, waited, worked, unfinished, longest
 
 
-def queue_metrics(name: str) -> QueueMetrics:
-    """Return the metrics that are collected under this name."""
-    metrics = _queues.get(name)
-    if metrics is None:
-        if not _queues:
-            register_queue_metrics()
-        metrics = _queues[name] = QueueMetrics()
-    return metrics
-
-
-def register_queue_metrics(registry: Any = None) -> None:
-    """Register the metrics of all queues; this happens by itself for the default registry."""
-    from prometheus_client import REGISTRY
-
-    (registry or REGISTRY).register(_Collector())
-
-
-class _Collector:
-    """Converts the counters of all queues to metric families."""
-
-    def describe(self) -> Iterable[Any]:
-        """Return nothing: names are fixed, and registering must not trigger a collection."""
-        return ()
-
-    def collect(self) -> Iterable[Any]:
-        """Return every family, with a sample per queue."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-
-        labels = ["name", "controller"]
-        depth = GaugeMetricFamily(
-            "workqueue_depth", "Current number of ready keys", labels=[*labels, "priority"]
-        )
-        adds = CounterMetricFamily("workqueue_adds_total", "Total number of keys added", labels=labels)
-        retries = CounterMetricFamily(
-            "workqueue_retries_total", "Total number of keys added with a delay", labels=labels
-        )
-        waited = HistogramMetricFamily(
-            "workqueue_queue_duration_seconds",
-            "Time that keys spend in the queue before processing",
-            labels=labels,
-        )
-        worked = HistogramMetricFamily(
-            "workqueue_work_duration_seconds", "Time that processing a key takes", labels=labels
-        )
-        unfinished = GaugeMetricFamily(
-            "workqueue_unfinished_work_seconds", "Sum of the ages of all work in progress", labels=labels
-        )
-        longest = GaugeMetricFamily(
-            "workqueue_longest_running_processor_seconds", "Age of the oldest work in progress", labels=labels
-        )
-        for name, metrics in list(_queues.items()):
-            label = [name, name]
-            for priority, count in list((metrics.depths or {0: 0}).items()):
-                depth.add_metric([*label, str(priority)], count)
-            adds.add_metric(label, metrics.adds)
-            retries.add_metric(label, metrics.retries)
-            waited.add_metric(label, *metrics.waited.collect())
-            worked.add_metric(label, *metrics.worked.collect())
-            ages = metrics.running()
-            unfinished.add_metric(label, sum(ages))
-            longest.add_metric(label, max(ages, default=0.0))
-        return depth, adds, retries, waited, worked, unfinished, longest
+queue_metrics = NamedMetrics(QueueMetrics, _families)
+"""Returns the metrics that are collected under the name of a queue."""

@@ -130,12 +130,17 @@ class ConnectionPool:
             import aiohttp
 
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
+                connector=self._connector(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
+
+    def _connector(self) -> aiohttp.TCPConnector:
+        import aiohttp
+
+        return aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
 
     async def other_context(
         self, service: Service, problem: Exception, address: str

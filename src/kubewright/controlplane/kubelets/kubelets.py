@@ -125,17 +125,10 @@ class _KubeletRemote(Remote):
     def __init__(self, certificate: Callable[[], KeyPair]) -> None:
         super().__init__(_no_service, certificate)
 
-    async def session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            import aiohttp
+    def _connector(self) -> aiohttp.TCPConnector:
+        import aiohttp
 
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=15, resolver=_resolver()),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),
-                auto_decompress=False,
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-        return self._session
+        return aiohttp.TCPConnector(limit=0, keepalive_timeout=15, resolver=_resolver())
 
     def name(self, service: Service) -> str | None:
         return None

@@ -187,34 +187,26 @@ def for_events() -> Rbac:
 
 def for_leader_election(namespace: str) -> Rbac:
     """Acquire and renew a Lease."""
-    return Rbac(
-        groups=("coordination.k8s.io",),
-        resources=("leases",),
-        verbs=("create", "get", "patch", "update"),
-        namespace=namespace,
-        role="leader-election-role",
-        where="",
-    )
+    return _election_rule(namespace, "leases", ("create", "get", "patch", "update"))
 
 
 def for_shards(namespace: str) -> Rbac:
     """Join the shards of an operator, and observe the other members."""
-    return Rbac(
-        groups=("coordination.k8s.io",),
-        resources=("leases",),
-        verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
-        namespace=namespace,
-        role="leader-election-role",
-        where="",
+    return _election_rule(
+        namespace, "leases", ("create", "delete", "get", "list", "patch", "update", "watch")
     )
 
 
 def for_lease_candidates(namespace: str) -> Rbac:
     """Create and renew a LeaseCandidate."""
+    return _election_rule(namespace, "leasecandidates", ("create", "get", "list", "update", "watch"))
+
+
+def _election_rule(namespace: str, resource: str, verbs: tuple[str, ...]) -> Rbac:
     return Rbac(
         groups=("coordination.k8s.io",),
-        resources=("leasecandidates",),
-        verbs=("create", "get", "list", "update", "watch"),
+        resources=(resource,),
+        verbs=verbs,
         namespace=namespace,
         role="leader-election-role",
         where="",

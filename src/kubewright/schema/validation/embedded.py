@@ -6,6 +6,7 @@ Coercion treats its metadata like that of any object; validation requires `apiVe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from kubewright.api.field_errors import FieldError
@@ -34,27 +35,29 @@ def coerce_embedded(
     Raise `MetadataError` for metadata that cannot be decoded, unless `repair` is set.
     """
     unknown: list[str] = []
-    _coerce(value, node, path, drop_malformed, unknown)
+    for resource, where in _resources(value, node, path):
+        _coerce_resource(resource, where, drop_malformed, unknown)
     unknown.sort()
     return unknown
 
 
-def _coerce(value: Any, node: Node, path: str, drop: bool, unknown: list[str]) -> None:
+def _resources(value: Any, node: Node, path: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """Return the embedded resources in a value with their paths, each before those that it contains."""
     if type(value) is dict:
         if node.embedded_resource:
-            _coerce_resource(value, path, drop, unknown)
+            yield value, path
         additional = node.additional
         for name in sorted(value):
             item = value[name]
             if type(item) is dict or type(item) is list:
                 declared = node.properties.get(name)
                 if declared is not None:
-                    _coerce(item, declared, fe.child(path, name), drop, unknown)
+                    yield from _resources(item, declared, fe.child(path, name))
                 elif additional is not None:
-                    _coerce(item, additional, fe.key(path, name), drop, unknown)
+                    yield from _resources(item, additional, fe.key(path, name))
     elif type(value) is list and node.items is not None:
         for position, item in enumerate(value):
-            _coerce(item, node.items, fe.index(path, position), drop, unknown)
+            yield from _resources(item, node.items, fe.index(path, position))
 
 
 def _coerce_resource(value: dict[str, Any], path: str, drop: bool, unknown: list[str]) -> None:
@@ -76,28 +79,13 @@ def _coerce_resource(value: dict[str, Any], path: str, drop: bool, unknown: list
 
 def validate_embedded(value: Any, node: Node, path: str = fe.ROOT) -> list[FieldError]:
     """Return the errors of the embedded resources in a value."""
-    errors: list[FieldError] = []
-    if has_embedded(node) or node.embedded_resource:
-        _validate(value, node, path, errors)
-    return errors
-
-
-def _validate(value: Any, node: Node, path: str, errors: list[FieldError]) -> None:
-    if type(value) is dict:
-        if node.embedded_resource:
-            errors += resource_errors(value, path)
-        additional = node.additional
-        for name in sorted(value):
-            item = value[name]
-            if type(item) is dict or type(item) is list:
-                declared = node.properties.get(name)
-                if declared is not None:
-                    _validate(item, declared, fe.child(path, name), errors)
-                elif additional is not None:
-                    _validate(item, additional, fe.key(path, name), errors)
-    elif type(value) is list and node.items is not None:
-        for position, item in enumerate(value):
-            _validate(item, node.items, fe.index(path, position), errors)
+    if not has_embedded(node) and not node.embedded_resource:
+        return []
+    return [
+        error
+        for resource, where in _resources(value, node, path)
+        for error in resource_errors(resource, where)
+    ]
 
 
 def resource_errors(value: dict[str, Any], path: str) -> list[FieldError]:

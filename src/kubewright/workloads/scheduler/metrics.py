@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
-from kubewright.histogram import Histogram
+from kubewright.histogram import Histogram, NamedMetrics
 
 Result = Literal["scheduled", "unschedulable", "error"]
 RESULTS: tuple[Result, ...] = ("scheduled", "unschedulable", "error")
@@ -42,64 +42,40 @@ class SchedulerMetrics:
         self.seconds[result].observe(seconds)
 
 
-_profiles: dict[str, SchedulerMetrics] = {}
+def _families(profiles: Mapping[str, SchedulerMetrics]) -> Iterable[Any]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+    labels = ["result", "profile"]
+    attempts = CounterMetricFamily(
+        "scheduler_schedule_attempts_total", "Number of attempts to schedule pods", labels=labels
+    )
+    seconds = HistogramMetricFamily(
+        "scheduler_scheduling_attempt_duration_seconds",
+        "Duration of attempts and bindings",
+        labels=labels,
+    )
+    preemptions = CounterMetricFamily(
+        "scheduler_preemption_attempts_total", "Number of pods for which preemption was attempted"
+    )
+    pending = GaugeMetricFamily(
+        "scheduler_pending_pods", "Number of pending pods by part of the queue", labels=["queue"]
+    )
+    counts = dict.fromkeys(("active", "backoff", "unschedulable", "gated"), 0)
+    seen: list[Callable[[], Mapping[str, int]]] = []
+    for name, metrics in profiles.items():
+        for result, histogram in metrics.seconds.items():
+            attempts.add_metric([result, name], histogram.count)
+            seconds.add_metric([result, name], *histogram.collect())
+        # Profiles of one scheduler share its queue.
+        if metrics.pending not in seen:
+            seen.append(metrics.pending)
+            for queue, number in metrics.pending().items():
+                counts[queue] += number
+    preemptions.add_metric([], sum(each.preemption_attempts for each in profiles.values()))
+    for queue, number in counts.items():
+        pending.add_metric([queue], number)
+    return attempts, seconds, preemptions, pending
 
 
-def scheduler_metrics(name: str) -> SchedulerMetrics:
-    """Return the metrics that are collected for this scheduler name."""
-    metrics = _profiles.get(name)
-    if metrics is None:
-        if not _profiles:
-            register_scheduler_metrics()
-        metrics = _profiles[name] = SchedulerMetrics()
-    return metrics
-
-
-def register_scheduler_metrics(registry: Any = None) -> None:
-    """Register the metrics of all profiles; this happens by itself for the default registry."""
-    from prometheus_client import REGISTRY
-
-    (registry or REGISTRY).register(_Collector())
-
-
-class _Collector:
-    """Converts the counters of all profiles to metric families."""
-
-    def describe(self) -> Iterable[Any]:
-        """Return nothing: names are fixed, and registering must not trigger a collection."""
-        return ()
-
-    def collect(self) -> Iterable[Any]:
-        """Return every family, with samples per profile."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-
-        labels = ["result", "profile"]
-        attempts = CounterMetricFamily(
-            "scheduler_schedule_attempts_total", "Number of attempts to schedule pods", labels=labels
-        )
-        seconds = HistogramMetricFamily(
-            "scheduler_scheduling_attempt_duration_seconds",
-            "Duration of attempts and bindings",
-            labels=labels,
-        )
-        preemptions = CounterMetricFamily(
-            "scheduler_preemption_attempts_total", "Number of pods for which preemption was attempted"
-        )
-        pending = GaugeMetricFamily(
-            "scheduler_pending_pods", "Number of pending pods by part of the queue", labels=["queue"]
-        )
-        counts = dict.fromkeys(("active", "backoff", "unschedulable", "gated"), 0)
-        seen: list[Callable[[], Mapping[str, int]]] = []
-        for name, metrics in list(_profiles.items()):
-            for result, histogram in metrics.seconds.items():
-                attempts.add_metric([result, name], histogram.count)
-                seconds.add_metric([result, name], *histogram.collect())
-            # Profiles of one scheduler share its queue.
-            if metrics.pending not in seen:
-                seen.append(metrics.pending)
-                for queue, number in metrics.pending().items():
-                    counts[queue] += number
-        preemptions.add_metric([], sum(each.preemption_attempts for each in _profiles.values()))
-        for queue, number in counts.items():
-            pending.add_metric([queue], number)
-        return attempts, seconds, preemptions, pending
+scheduler_metrics = NamedMetrics(SchedulerMetrics, _families)
+"""Returns the metrics that are collected under the name of a profile."""
