@@ -95,3 +95,12 @@ def test_tolerances(rule: str) -> None:
     assert differences(one, other)
     assert differences(one, other, [rule]) == []
     assert differences(one, other, ["Secret", "ConfigMap:data.other", "spec"])
+
+
+def test_a_tolerated_field_may_lack_its_parent() -> None:
+    with_parent: dict[str, list[object]] = {"App default/a": [{"status": {"attempts": {"count": 2}}}]}
+    without: dict[str, list[object]] = {"App default/a": [{}]}
+    assert differences(with_parent, without, ["status.attempts.count"]) == []
+    assert differences(without, with_parent, ["App:status.attempts"]) == []
+    other: dict[str, list[object]] = {"App default/a": [{"status": {"attempts": {"count": 2}, "phase": "x"}}]}
+    assert [each.path for each in differences(other, without, ["status.attempts.count"])] == ["status"]

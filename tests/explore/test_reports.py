@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 from tests.explore.planted import count_from_stale_list, missed_delete_event, secret_regenerated
+from tests.explore.planted.catalogue import load
 from tests.explore.planted.kinds import Planted
 
 from kubewright.explore import Exploration, Finding, Run, parse_faults, run_once
@@ -22,7 +23,7 @@ from kubewright.explore.reports.model import ExplorationReport, FamilyReport, Ow
 from kubewright.explore.reports.run_report import describe_run
 from kubewright.explore.reports.sarif import sarif_of
 from kubewright.explore.reports.text import print_report
-from kubewright.explore.reports.timeline import shorten
+from kubewright.explore.reports.timeline import shorten, timeline_of
 
 
 def run_planted(planted: Planted, faults: str) -> tuple[Run, Run]:
@@ -222,3 +223,20 @@ def test_values_of_secrets_are_not_part_of_reports() -> None:
     page = html_of(ExplorationReport(operator="a", violations=[report]))
     assert len(versions) == 2
     assert not any(each.get("data", "password") in page for each in versions)
+
+
+def test_timeline_shows_a_delayed_write_when_it_is_stored() -> None:
+    planted = load("non_atomic_children")
+    scenario = replace(planted.scenario, invariants=())
+    run = run_once(lambda: planted.build(True), scenario, faults=parse_faults("slow-request@w1+3s"))
+    lines = [each for each in timeline_of(run.trace) if each.point == "w1"]
+    assert [each.text.partition(" ")[0] for each in lines] == ["sends", lines[1].text.partition(" ")[0]]
+    assert lines[1].time >= lines[0].time + 3.0
+    assert lines[1].detail.startswith("revision ")
+
+
+def test_timeline_shows_the_values_of_external_calls() -> None:
+    planted = load("record_leaked")
+    run = run_once(lambda: planted.build(True), planted.scenario)
+    lines = [each for each in timeline_of(run.trace) if each.text == "external: create dns shop"]
+    assert [each.detail for each in lines] == ['"10.0.0.1"']

@@ -3,16 +3,20 @@
 Two runs of the same scenario end with different UIDs, resource versions and times. `normalise` replaces what
 may differ, so that the rest can be compared:
 
-- times, UUIDs, PEM blocks and resource versions become placeholders, `managedFields` are left out
+- times, PEM blocks and resource versions become placeholders, `managedFields` are left out; so do UUIDs, and
+  the UID of an existing object names the object
 - names that the server generated become `<generateName>*`, also where other objects refer to them, and
   addresses and ports that it allocated to Services become placeholders
 - `generation` is left out, `observedGeneration` becomes `current` or `old`
 - the values of Secrets are left out, their keys remain
 - UIDs of owners are left out, kind and name remain
+- what workload controllers keep of earlier rollouts is left out: ReplicaSets without pods,
+  ControllerRevisions, numbers of revisions, reasons of progress, and IDs of containers
 
 Conditions are compared by type, their order is not. A *tolerance* names fields that may differ:
 `ConfigMap:data.startedAt`, `status.attempts` for every kind, or `Kind` alone for all objects of a kind; `*`
-matches any part of a name.
+matches any part of a name. It also applies where one state does not have the parent of the field, if the
+parent contains nothing else.
 """
 
 from __future__ import annotations
@@ -42,6 +46,10 @@ _ALLOCATED: Final = {
     "nodePort": "<port>",
     "healthCheckNodePort": "<port>",
 }
+_HISTORY: Final = frozenset(("collisionCount", "containerID", "currentRevision", "updateRevision"))
+"""Fields in the status of workloads and pods that tell what happened before."""
+_HISTORY_ANNOTATIONS: Final = ("deployment.kubernetes.io/", "deprecated.daemonset.template.generation")
+_WORKLOAD_GROUPS: Final = ("apps", "batch")
 _MISSING: Final = "<missing>"
 MAX_VALUE = 120
 
@@ -80,14 +88,18 @@ def normalise(
     if generated:
         names = sorted(generated, key=len, reverse=True)
         pattern = re.compile(rf"(?<![\d.])(?:{'|'.join(map(re.escape, names))})(?!\d|\.\d)")
+    for existing in (state.baseline, state.objects):
+        for obj in existing.values():
+            name = generated.get(obj.name, obj.name)
+            generated[obj.uid] = f"<uid of {obj.key.kind} {obj.namespace}/{name}>"
     result: NormalisedState = {}
     # Objects of the setup are part of it: the operator may change them.
     for obj in (*filter(is_of_user, state.baseline.values()), *state):
         key = obj.key
-        if key.kind == "ConfigMap" and key.name == "kube-root-ca.crt":
+        if (key.kind == "ConfigMap" and key.name == "kube-root-ca.crt") or _is_history(obj):
             continue
         data = _object(obj, generated, pattern, compare_secrets)
-        name = generated.get(obj.name, obj.name)
+        name = generated.get(obj.name) or _UUID.sub("<uid>", obj.name)
         kind = f"{key.kind}.{key.group}" if key.group else key.kind
         where = f"{kind} {key.namespace}/{name}" if key.namespace else f"{kind} {name}"
         result.setdefault(where, []).append(data)
@@ -134,7 +146,21 @@ def differences(
             continue
         for one, other in zip(left, right, strict=True):
             found.extend(_compare(key, "", one, other))
-    return [each for each in found if not any(_tolerates(each, rule) for rule in tolerances)]
+    return [each for each in found if not _is_tolerated(each, tolerances)]
+
+
+def _is_tolerated(difference: Difference, tolerances: Sequence[str]) -> bool:
+    """Whether rules tolerate a difference, or everything below a field that only one state has."""
+    if any(_tolerates(difference, rule) for rule in tolerances):
+        return True
+    sides = (difference.expected, difference.actual)
+    below = next((each for each in sides if isinstance(each, dict)), None)
+    if not tolerances or not below or _MISSING not in sides or not difference.path:
+        return False
+    return all(
+        _is_tolerated(Difference(difference.object, f"{difference.path}.{name}", value, _MISSING), tolerances)
+        for name, value in below.items()
+    )
 
 
 def _compare(key: str, path: str, one: Any, other: Any) -> Iterable[Difference]:
@@ -182,6 +208,8 @@ def _object(
             for each in metadata["ownerReferences"]
         ]
     data["metadata"] = metadata
+    if obj.key.group in _WORKLOAD_GROUPS or (obj.key.kind == "Pod" and not obj.key.group):
+        _remove_history(data)
     if b'"f:imagePullPolicy"' not in obj.raw and b'"imagePullPolicy"' in obj.raw:
         data = _without(data, "imagePullPolicy")  # the server sets it once, from the tag of the first image
     generation = obj.metadata.get("generation")
@@ -189,6 +217,43 @@ def _object(
     if generation is not None:
         _replace_generations(result, generation)
     return result
+
+
+def _is_history(obj: StateObject) -> bool:
+    """Whether an object only exists for a rollback: an old ReplicaSet, or a ControllerRevision."""
+    if obj.key[:2] == ("apps", "ReplicaSet"):
+        has_pods = obj.get("spec", "replicas") or obj.get("status", "replicas")
+        return bool(obj.controller_uid) and not has_pods
+    return obj.key[:2] == ("apps", "ControllerRevision")
+
+
+def _remove_history(data: dict[str, Any]) -> None:
+    """Leave out what depends on earlier rollouts; `data` and its metadata are copies."""
+    metadata = data["metadata"]
+    if "annotations" in metadata:
+        kept = {
+            name: value
+            for name, value in metadata["annotations"].items()
+            if not name.startswith(_HISTORY_ANNOTATIONS)
+        }
+        metadata["annotations"] = kept
+        if not kept:
+            del metadata["annotations"]
+    status = data.get("status")
+    if not isinstance(status, dict):
+        return
+    status = {name: value for name, value in status.items() if name not in _HISTORY}
+    for field in ("containerStatuses", "initContainerStatuses"):
+        if field in status:
+            status[field] = _without(status[field], "containerID")
+    if "conditions" in status:
+        status["conditions"] = [
+            {name: value for name, value in each.items() if name not in ("reason", "message")}
+            if each.get("type") == "Progressing"
+            else each
+            for each in status["conditions"]
+        ]
+    data["status"] = status
 
 
 def _without(value: Any, name: str) -> Any:
@@ -229,7 +294,7 @@ def _text(text: str, names: Mapping[str, str], pattern: re.Pattern[str] | None) 
     if pattern is not None:
         text = pattern.sub(lambda match: names[match[0]], text)
     if len(text) >= 20:
-        text = _UUID.sub("<uid>", _TIME.sub("<time>", text))
+        text = _UUID.sub(lambda match: names.get(match[0], "<uid>"), _TIME.sub("<time>", text))
         if text.startswith("kube-api-access-"):
             text = _TOKEN_VOLUME.sub("kube-api-access-*", text)
         if "-----BEGIN" in text:

@@ -10,6 +10,7 @@ Faults of Event and Lease writes are left out: no reconcile reads them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Final
 
 from kubewright.explore.runs.trace import Trace, TraceEvent
@@ -32,6 +33,18 @@ def subject(event: TraceEvent) -> str:
 def is_external_read(event: TraceEvent) -> bool:
     """Whether a call of an external system has no effect."""
     return verb(event) in _EXTERNAL_READS
+
+
+def fits_steps(trace: Trace, begin: float, seconds: float) -> bool:
+    """Whether no wait of the scenario times out if the operator sees nothing for some time."""
+    steps = [each for each in trace if each.kind == "step"]
+    ends = [each.time for each in steps[1:]]
+    for step, end in zip_longest(steps, ends, fillvalue=None):
+        if step is None or step.timeout <= 0 or (end is not None and end < begin):
+            continue
+        if step.time < begin + seconds and begin + seconds - step.time >= step.timeout:
+            return False
+    return True
 
 
 def crash_points(trace: Trace) -> Iterator[tuple[TraceEvent, bool]]:

@@ -1,7 +1,8 @@
 """`gap`: intermediate states are never seen, because the watch breaks and the objects are listed again later.
 
 A gap hides at least two changes of one object; one with fewer is a delay (`hold`). It ends after the next
-change of the object, or after the last one.
+change of the object, or after the last one. An object that is created and deleted in a gap is not one that an
+operator could have seen, so such gaps are left out, and those that outlast the timeout of a step.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 
 from kubewright.explore.runs.trace import Trace
 
-from .events import MARGIN, subject
+from .events import MARGIN, fits_steps, subject, verb
 from .fault import Fault
 from .targets import FaultTarget, Timing
 
@@ -26,7 +27,8 @@ def _gaps(trace: Trace, timing: Timing) -> Iterator[Fault]:
             continue
         for end in (*same[:1], *same[-1:]):
             seconds = round(end.time - event.time + MARGIN, 3)
-            if seconds <= timing.gap_seconds:
+            is_visible = verb(event) != "ADDED" or verb(end) != "DELETED"
+            if seconds <= timing.gap_seconds and is_visible and fits_steps(trace, event.time, seconds):
                 yield Gap(event.point, seconds=seconds)
 
 

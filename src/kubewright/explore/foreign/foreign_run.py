@@ -371,7 +371,7 @@ class _ForeignRun:
         last = f": {lines[-1].strip()}" if lines else ""
         return f"the program ended by itself{times} with {self.process.exit_text}{last}"
 
-    def _on_step(self, number: int, description: str) -> None:
+    def _on_step(self, number: int, description: str, timeout: float) -> None:
         self.injector.record("step", "scenario", f"{number} {description}")
 
     def _problems(self, when: str) -> list[tuple[str, str]]:

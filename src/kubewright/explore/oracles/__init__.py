@@ -3,11 +3,14 @@
 A *variation* repeats a scenario with something else that must not matter, or that must be undone again:
 
 - `restart`: the idle operator is restarted and reconciles everything again, after each change; or it only
-  becomes idle before the next step
+  becomes idle before the next step; or the scenario is repeated in another Python process
 - `round_trip`: a field of the spec is changed and changed back; an object is deleted and created again
-- `inputs`: a ConfigMap or Secret of the user is changed, deleted and created again, or created last
-- `deletion`: everything that the scenario created is deleted
-- `instances`: another object of the same kind is created and deleted
+- `repetition`: an object is applied again, or in two steps
+- `inputs`: an object that the operator reads is changed, or created last
+- `representations`: lists in pages, and objects in other versions
+- `deletion`: everything that the scenario created is deleted, at its end or while the operator works on it
+- `instances`: another object of the same kind is created and deleted; `collisions`: two of them, with names
+  that are easily mistaken for each other
 - `control`: nothing else happens; what differs is random or periodic, and is not compared
 - `clock`: all clocks are ahead or behind, those of the control plane as well
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kubewright.explore.state import is_of_user
 
 from .clock import Clock
+from .collisions import Collisions
 from .control import Control
-from .deletion import Deletion, belongs_to
+from .deletion import Deletion, EarlyDeletion, NamespaceDeletion, belongs_to, early_deletions
 from .inputs import ChangedInput, LateInput, inputs
 from .instances import Instances
 from .names import VARIATIONS
 from .probe import Probe
-from .restart import Restart, Settled
+from .repetition import ApplyAgain, Split
+from .representations import Pages, Versions, served_versions
+from .restart import OtherProcess, Restart, Settled, operator_reference
 from .round_trip import CreateAgain, RoundTrip, round_trips
 from .variation import Variation
 
@@ -25,9 +29,17 @@ if TYPE_CHECKING:
 CLASSES: Final = (
     Restart,
     Settled,
+    OtherProcess,
     Deletion,
+    EarlyDeletion,
+    NamespaceDeletion,
     CreateAgain,
     Instances,
+    Collisions,
+    ApplyAgain,
+    Split,
+    Pages,
+    Versions,
     RoundTrip,
     ChangedInput,
     LateInput,
@@ -59,7 +71,11 @@ def _all(probe: Probe, reference: Run) -> Iterator[Variation]:
     yield Restart()
     yield Settled()
     yield Deletion()
-    state = reference.state
+    yield ApplyAgain()
+    yield Pages()
+    if operator_reference(probe.run) and Path(probe.run.scenario.file).is_file():
+        yield OtherProcess()
+    state = _newest_with_objects(probe, reference)
     if state is None:
         return
     found = [
@@ -70,9 +86,17 @@ def _all(probe: Probe, reference: Run) -> Iterator[Variation]:
     reconciled = [each for each in custom if f"{each.namespace}/{each.name}".lstrip("/") in requests]
     if reconciled:
         yield CreateAgain()
+        yield CreateAgain("quick")
+        yield Split()
         yield Instances("name")
-        if any(_has_children_elsewhere(state, each) for each in reconciled):
+        yield Collisions()
+        if state is reference.state and any(_has_children_elsewhere(state, each) for each in reconciled):
             yield Instances("namespace")
+        if any(each.namespace for each in reconciled):
+            yield NamespaceDeletion()
+        yield from early_deletions(reference.trace)
+    if any(len(served_versions(probe, each.key[:2])) > 1 for each in custom):
+        yield Versions()
     trips = list(round_trips(probe, state, reconciled))
     yield from trips[:MAX_ROUND_TRIPS]
     later = [each.partition(" ") for each in reference.steps]
@@ -83,7 +107,23 @@ def _all(probe: Probe, reference: Run) -> Iterator[Variation]:
         for each in reference.trace.points("read")
         if each.text.startswith("get ")
     }
-    yield from inputs([each for each in found if each not in reconciled], changed, read)
+    others = [each for each in found if each not in reconciled]
+    yield from inputs(others, changed, read, lambda each: each.key[:2] in probe.custom_kinds)
+
+
+def _newest_with_objects(probe: Probe, reference: Run) -> ClusterState | None:
+    """Return the newest state of the reference run with a custom resource of the user, or the last one."""
+    last = reference.state
+    if last is None:
+        return None
+    for state in (last, *last.earlier()):
+        for objects in (state.objects, state.baseline):
+            if any(
+                is_of_user(each) and each.key[:2] in probe.custom_kinds and not each.is_deleting
+                for each in objects.values()
+            ):
+                return state
+    return last
 
 
 def _has_children_elsewhere(state: ClusterState, obj: StateObject) -> bool:

@@ -18,7 +18,13 @@ from .ownership_checks import (
     remaining_finalizers,
 )
 from .status_checks import early_claims, status_problems
-from .write_checks import fields_with_two_writers, regenerated_values, regressions, unexpected_deletions
+from .write_checks import (
+    fields_with_two_writers,
+    regenerated_values,
+    regressions,
+    replaced_claims,
+    unexpected_deletions,
+)
 
 if TYPE_CHECKING:
     from kubewright.explore.runs.run_result import Run
@@ -38,6 +44,7 @@ def check_reference(cluster: SimulatedCluster, *, is_idle: bool = True) -> Itera
         "terminating": creates_in_terminating_namespaces(cluster.requests, state),
         "adoption": adopted_objects(history),
         "two-writers": fields_with_two_writers(history),
+        "claims": replaced_claims(history),
     }
     if is_idle:
         checks["status"] = status_problems(state, kinds)

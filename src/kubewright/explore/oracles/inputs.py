@@ -1,6 +1,7 @@
 """`Inputs`: what the operator reads from objects of the user may change, and may be created later.
 
-`ChangedInput` changes a value of a ConfigMap or Secret, and restarts the idle operator: if that changes the
+`ChangedInput` changes the values of a ConfigMap or Secret, or of the spec of a custom resource that is not
+reconciled, and restarts the idle operator: if that changes the
 state, the operator does not watch the object. `LateInput` creates an object after all others: the state must
 end as if it had been created first.
 """
@@ -8,10 +9,8 @@ end as if it had been created first.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
-
-from kubewright.explore.final_state import differences, normalise
 
 from .probe import Probe, desired_of
 from .restart import check_restart
@@ -25,9 +24,10 @@ _NOT_LATE = frozenset(("Namespace", "Node", "StorageClass", "PersistentVolume", 
 
 
 class ChangedInput(Variation):
-    """Change each value of a ConfigMap or Secret of the user, and restart the operator."""
+    """Change each value of an object of the user that the operator reads, and restart the operator."""
 
     name = "input"
+    needs_objects = True
 
     async def finish(self, probe: Probe) -> None:
         """Change all values, restart, and change them back."""
@@ -35,13 +35,14 @@ class ChangedInput(Variation):
         if obj is None or not await probe.settle():
             return
         before = probe.state()
-        values = obj.data.get("data") or {}
+        field = "data" if obj.key.kind in _WITH_DATA and not obj.key.group else "spec"
+        values = obj.data.get(field) or {}
         changed = {name: _other(obj, value) for name, value in values.items()}
-        if not await probe.patch(obj, {"data": changed}):
+        if not await probe.patch(obj, {field: changed}):
             return
         if not await check_restart(probe, f"after a change of {obj}"):
             return
-        await probe.patch(obj, {"data": values})
+        await probe.patch(obj, {field: values})
         await probe.settle(lambda: not probe.differences(before, probe.state()))
         found = probe.differences(before, probe.state())
         if found:
@@ -62,6 +63,7 @@ class LateInput(Variation):
         for obj in probe.user_objects():
             if str(obj) == self.target:
                 self._held = desired_of(obj)
+                self.is_holding = True
                 await probe.delete(obj)
 
     def holds(self, obj: Mapping[str, Any]) -> bool:
@@ -75,16 +77,9 @@ class LateInput(Variation):
         """Create the object, and compare with the reference run."""
         if self._held is None or not await probe.settle():
             return
-        expected = probe.reference.final_state
         if not await probe.create(self._held):
             return
-
-        def found() -> list[Any]:
-            state = normalise(probe.cluster_state, probe.run.cluster.external.data)
-            return differences(expected, state, (*probe.tolerances, *probe.run.random))
-
-        await probe.settle(lambda: not found())
-        remaining = found()
+        remaining = await probe.differences_from_reference()
         if remaining:
             probe.find(
                 self.name,
@@ -94,16 +89,21 @@ class LateInput(Variation):
             )
 
 
-def inputs(objects: list[StateObject], patched: frozenset[str], read: set[str]) -> Iterator[Variation]:
+def inputs(
+    objects: list[StateObject],
+    patched: frozenset[str],
+    read: set[str],
+    is_custom: Callable[[StateObject], bool],
+) -> Iterator[Variation]:
     """Return the variations of objects of the user; those that the scenario changes later are not held.
 
     `read` are the namespaces and names of objects that the operator reads by name.
     """
     for obj in objects:
         has_data = obj.key.kind in _WITH_DATA and not obj.key.group
-        if has_data and obj.data.get("data"):
-            yield ChangedInput(str(obj))
         is_reference = has_data or f"{obj.namespace}/{obj.name}" in read
+        if obj.data.get("data") if has_data else is_custom(obj) and obj.data.get("spec"):
+            yield ChangedInput(str(obj))
         if is_reference and obj.key.kind not in _NOT_LATE and str(obj) not in patched:
             yield LateInput(str(obj))
 
@@ -117,8 +117,12 @@ def describe(obj: Mapping[str, Any]) -> str:
     return f"{kind} {metadata.get('namespace') or 'default'}/{metadata.get('name')}"
 
 
-def _other(obj: StateObject, value: str) -> str:
+def _other(obj: StateObject, value: Any) -> Any:
     """Return another value of the same form."""
-    if obj.key.kind == "Secret":
+    if obj.key.kind == "Secret" and not obj.key.group:
         return base64.b64encode(base64.b64decode(value) + b"2").decode()
-    return f"{value}2"
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    return f"{value}2" if isinstance(value, str) else value

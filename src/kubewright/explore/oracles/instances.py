@@ -7,7 +7,6 @@ prefixes that match the children of others, and memory that objects share are fo
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 from kubewright.explore.final_state import NormalisedState
@@ -15,20 +14,19 @@ from kubewright.explore.specs.spec_fields import REMOVED, get_field, values_for,
 from kubewright.explore.state import is_of_user
 
 from .deletion import belongs_to
-from .probe import Probe, desired_of
+from .probe import NAMESPACE, Probe
 from .round_trip import spec_fields
 from .variation import Variation
 
 if TYPE_CHECKING:
     from kubewright.explore.state import StateObject
 
-NAMESPACE = "second"
-
 
 class Instances(Variation):
     """Create a copy of each custom resource of the scenario; `target` is `name` or `namespace`."""
 
     name = "instances"
+    needs_objects = True
 
     async def finish(self, probe: Probe) -> None:
         """Create, change and delete the copy of the last object of each kind."""
@@ -43,8 +41,13 @@ class Instances(Variation):
 
     async def _check(self, probe: Probe, obj: StateObject) -> bool:
         before = self._belonging(probe, obj)
-        data = await self._copy(probe, obj)
-        if not await probe.create(data):
+        data: dict[str, Any] | None
+        if self.target == "namespace":
+            data = await probe.copy_to_namespace(obj)
+        else:
+            data = probe.copy_of(obj, name=f"{obj.name}-2")
+            data = data if await probe.create(data) else None
+        if data is None:
             return True
         if not await self._compare(probe, obj, before, "created"):
             return False
@@ -93,25 +96,6 @@ class Instances(Variation):
                 return False
         return True
 
-    async def _copy(self, probe: Probe, obj: StateObject) -> dict[str, Any]:
-        """Return the copy, and create what it refers to in its namespace."""
-        data = copy.deepcopy(desired_of(obj))
-        if self.target == "namespace":
-            await probe.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-            for each in probe.user_objects():
-                if each.namespace == obj.namespace and each.key.kind in ("ConfigMap", "Secret"):
-                    used = copy.deepcopy(desired_of(each))
-                    used["metadata"]["namespace"] = NAMESPACE
-                    await probe.create(used)
-            data["metadata"]["namespace"] = NAMESPACE
-        else:
-            data["metadata"]["name"] = f"{obj.name}-2"
-        names = {each.name for each in probe.cluster_state if not is_of_user(each)}
-        for data_of in probe.run.cluster.external.data.values():
-            names.update(data_of)
-        data["spec"] = _renamed(data.get("spec"), names)
-        return data
-
     async def _compare(self, probe: Probe, obj: StateObject, before: NormalisedState, what: str) -> bool:
         await probe.settle(lambda: not probe.differences(before, self._belonging(probe, obj, before)))
         found = probe.differences(before, self._belonging(probe, obj, before))
@@ -154,12 +138,3 @@ def _same_name(obj: StateObject, data: dict[str, Any]) -> bool:
         and obj.name == metadata.get("name")
         and obj.namespace == metadata.get("namespace", "")
     )
-
-
-def _renamed(value: Any, names: set[str]) -> Any:
-    """Return a spec in which texts that name objects of the operator are other ones."""
-    if isinstance(value, dict):
-        return {key: _renamed(item, names) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_renamed(item, names) for item in value]
-    return f"{value}-2" if isinstance(value, str) and value in names else value

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 LONGEST_DELAY = 3700.0
 """Virtual seconds for which a request may wait in a queue, for example after failures or between polls."""
 MAX_DIFFERENCES = 3
+NAMESPACE = "second"
+"""Namespace of copies of objects of the user."""
 
 
 class Probe:
@@ -57,6 +61,16 @@ class Probe:
     def differences(self, before: NormalisedState, after: NormalisedState) -> list[Difference]:
         """Return what differs between two states of this run, without what changes periodically."""
         return differences(before, after, self.tolerances)
+
+    async def differences_from_reference(self) -> list[Difference]:
+        """Return what differs from the final state of the reference run when the operator is idle."""
+
+        def found() -> list[Difference]:
+            state = normalise(self.cluster_state, self.run.cluster.external.data)
+            return differences(self.reference.final_state, state, (*self.tolerances, *self.run.random))
+
+        await self.settle(lambda: not found())
+        return found()
 
     @property
     def tolerances(self) -> tuple[str, ...]:
@@ -139,6 +153,16 @@ class Probe:
             if (f"{each.namespace}/{each.name}" if each.namespace else each.name) in requests
         ]
 
+    @cached_property
+    def leaves_objects(self) -> bool:
+        """Whether custom resources of the user exist at the end of the reference run."""
+        state = self.reference.state
+        return state is not None and any(
+            is_of_user(each) and each.key[:2] in self.custom_kinds and not each.is_deleting
+            for objects in (state.baseline, state.objects)
+            for each in objects.values()
+        )
+
     @property
     def custom_kinds(self) -> set[tuple[str, str]]:
         """Groups and kinds with a CustomResourceDefinition."""
@@ -156,6 +180,30 @@ class Probe:
         except APIError:
             return False
         return True
+
+    async def copy_to_namespace(self, obj: StateObject) -> dict[str, Any] | None:
+        """Create a copy of an object, and of what it may refer to, in another namespace."""
+        await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        for each in self.user_objects():
+            if each.namespace == obj.namespace and each.key.kind in ("ConfigMap", "Secret"):
+                used = copy.deepcopy(desired_of(each))
+                used["metadata"]["namespace"] = NAMESPACE
+                await self.create(used)
+        data = self.copy_of(obj, namespace=NAMESPACE)
+        return data if await self.create(data) else None
+
+    def copy_of(self, obj: StateObject, *, name: str = "", namespace: str = "") -> dict[str, Any]:
+        """Return an object with another name or namespace; what it names of the operator is renamed."""
+        data = copy.deepcopy(desired_of(obj))
+        if namespace:
+            data["metadata"]["namespace"] = namespace
+        if name:
+            data["metadata"]["name"] = name
+        names = {each.name for each in self.cluster_state if not is_of_user(each)}
+        for data_of in self.run.cluster.external.data.values():
+            names.update(data_of)
+        data["spec"] = _renamed(data.get("spec"), names)
+        return data
 
     async def patch(self, obj: StateObject, change: dict[str, Any]) -> bool:
         """Patch an object as the user; return False if it is rejected."""
@@ -193,3 +241,12 @@ def desired_of(obj: StateObject) -> dict[str, Any]:
         if name in obj.metadata
     }
     return {**data, "metadata": kept}
+
+
+def _renamed(value: Any, names: set[str]) -> Any:
+    """Return a spec in which texts that name objects of the operator are other ones."""
+    if isinstance(value, dict):
+        return {key: _renamed(item, names) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_renamed(item, names) for item in value]
+    return f"{value}-2" if isinstance(value, str) and value in names else value

@@ -30,6 +30,7 @@ class RoundTrip(Variation):
     """Change one field of each object of a kind, and change it back."""
 
     name = "round-trip"
+    needs_objects = True
 
     async def finish(self, probe: Probe) -> None:
         """Try the values of the field, one after the other."""
@@ -67,9 +68,10 @@ class RoundTrip(Variation):
 
 
 class CreateAgain(Variation):
-    """Delete an object and create it again."""
+    """Delete an object and create it again; with the target `quick`, before the operator is idle."""
 
     name = "create-again"
+    needs_objects = True
 
     async def finish(self, probe: Probe) -> None:
         """Delete and create the custom resources of the scenario one after the other."""
@@ -77,11 +79,7 @@ class CreateAgain(Variation):
             return
         for obj in probe.reconciled_objects():
             before = probe.state()
-            await probe.delete(obj)
-            await probe.settle()
-            if any(each.key == obj.key for each in probe.custom_objects()):
-                return  # reported by the variation `deletion`
-            if not await probe.create(desired_of(obj)):
+            if not await self._replace(probe, obj):
                 return
 
             def is_restored(before: Any = before) -> bool:
@@ -97,6 +95,25 @@ class CreateAgain(Variation):
                     found,
                 )
                 return
+
+    async def _replace(self, probe: Probe, obj: StateObject) -> bool:
+        """Delete and create an object; return whether it was created again.
+
+        In the quick form, the operator does not run in between, unless a finalizer waits for it.
+        """
+        is_quick = self.target == "quick" and not obj.finalizers
+        processes = list(probe.run.cluster.processes) if is_quick else []
+        for process in processes:
+            probe.run.loop.pause(process)
+        await probe.delete(obj)
+        if not is_quick:
+            await probe.settle()
+        is_deleted = all(each.key != obj.key for each in probe.custom_objects())
+        # An object that is not deleted is reported by the variation `deletion`.
+        is_created = is_deleted and await probe.create(desired_of(obj))
+        for process in processes:
+            probe.run.loop.resume(process)
+        return is_created
 
     def _found(self, probe: Probe, before: Any) -> list[Any]:
         """Return the differences; values of Secrets may be new for a new object."""
@@ -135,16 +152,21 @@ def earlier_values(state: ClusterState, obj: StateObject, field: FieldSchema) ->
 
 def spec_fields(probe: Probe, obj: StateObject) -> list[FieldSchema]:
     """Return the fields of the spec of a custom resource."""
-    version = str(obj.data.get("apiVersion", "")).rpartition("/")[2]
-    for each in probe.definitions():
+    return list(fields_of(spec_schema_of(probe.definitions(), obj.data) or {}))
+
+
+def spec_schema_of(definitions: list[StateObject], obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the schema of the spec of a custom resource; `None` for other kinds."""
+    group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
+    for each in definitions:
         names = each.get("spec", "names", default={})
-        if (each.get("spec", "group"), names.get("kind")) != obj.key[:2]:
+        if (each.get("spec", "group"), names.get("kind")) != (group, obj.get("kind")):
             continue
         for found in each.get("spec", "versions", default=()):
             if found.get("name") == version:
                 schema = found.get("schema", {}).get("openAPIV3Schema", {}).get("properties", {}).get("spec")
-                return list(fields_of(schema or {}))
-    return []
+                return schema or {}
+    return None
 
 
 def _beside_spec(obj: StateObject, found: list[Difference]) -> list[Difference]:

@@ -2,11 +2,13 @@
 
 The steps of the scenario are done as in the reference run. Before each step that changes something
 (`before_change`) and after the last one (`finish`), a variation can restart the operator, change objects, or
-compare states; it reports what is wrong with `Probe.find`. Its text identifies it in replay tokens.
+compare states; it can also end the steps early (`interrupted`). It reports what is wrong with `Probe.find`.
+Its text identifies it in replay tokens.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +27,18 @@ class Variation:
 
     name = ""
     """Name of the check in findings, with which a scenario switches the variation off."""
+    needs_objects = False
+    """Whether it ends before a step that deletes an object, if the scenario leaves none to vary."""
 
     def __init__(self, target: str = "") -> None:
         """`target` is what is varied, such as the path of a field."""
         self.target = target
+        self.applied: dict[str, Any] | None = None
+        """The object of the previous step that changed something, if that was an apply."""
+        self.is_holding = False
+        """Whether an object does not exist yet, so that waits are left out."""
+        self.interrupted = asyncio.Event()
+        """Ends the steps of the scenario when it is set."""
 
     def __str__(self) -> str:
         return f"{self.name}:{self.target}" if self.target else self.name
@@ -40,8 +50,11 @@ class Variation:
         """Do something before a step that changes an object; `step` describes the previous one."""
 
     def holds(self, obj: Mapping[str, Any]) -> bool:
-        """Whether an object is not applied now; waits are left out from then on."""
+        """Whether an object is not applied now."""
         return False
+
+    async def before_apply(self, probe: Probe, obj: Mapping[str, Any]) -> None:
+        """Do something before an object is applied."""
 
     async def finish(self, probe: Probe) -> None:
         """Do something after the last step, and check."""
@@ -55,7 +68,6 @@ class VariedSteps:
         self._variation = variation
         self._probe = probe
         self._last_change = ""
-        self._is_holding = False
 
     @property
     def client(self) -> Client:
@@ -66,18 +78,20 @@ class VariedSteps:
         if self._last_change:
             await self._variation.before_change(self._probe, self._last_change)
 
-    def _after(self) -> None:
+    def _after(self, applied: dict[str, Any] | None = None) -> None:
         self._last_change = self._inner.descriptions[-1]
+        self._variation.applied = applied
 
     async def apply(self, obj: StepObjectT, *, namespace: str | None = None) -> StepObjectT:
         """Apply an object, unless the variation holds it."""
         data = as_dict(obj, namespace)
         if self._variation.holds(data):
-            self._is_holding = True
+            self._variation.is_holding = True
             return obj
         await self._before()
+        await self._variation.before_apply(self._probe, data)
         result = await self._inner.apply(obj, namespace=namespace)
-        self._after()
+        self._after(data)
         return result
 
     async def patch(
@@ -91,6 +105,9 @@ class VariedSteps:
     async def delete(self, kind: StepKind, name: str, *, namespace: str | None = None) -> None:
         """Delete an object."""
         await self._before()
+        if self._variation.needs_objects and not self._probe.leaves_objects:
+            self._variation.interrupted.set()
+            await asyncio.Event().wait()
         await self._inner.delete(kind, name, namespace=namespace)
         self._after()
 
@@ -105,7 +122,7 @@ class VariedSteps:
         timeout: float | str = 300.0,
     ) -> None:
         """Wait, or settle if what is waited for may need an object that is held."""
-        if self._is_holding:
+        if self._variation.is_holding:
             await self._probe.settle()
             return
         await self._inner.wait(

@@ -5,6 +5,7 @@
 - `deletions`: after a fault, the operator deletes nothing that it keeps in the reference run
 - `regression`: after a fault, a field does not go back to an earlier value, and forward again
 - `regenerated`: a random value of a Secret is not replaced by another one
+- `claims`: a PersistentVolumeClaim is not deleted and created again, which loses its data
 """
 
 from __future__ import annotations
@@ -142,3 +143,21 @@ def regenerated_values(history: RunHistory, random_values: Collection[str]) -> I
                     f"the value {name} of {obj} was generated again; what uses the old one fails, so keep it "
                     "if it exists"
                 )
+
+
+def replaced_claims(history: RunHistory) -> Iterator[str]:
+    """Return PersistentVolumeClaims that were deleted and created again, while the user deleted nothing."""
+    known: dict[str, tuple[str, int]] = {}
+    deletions = [
+        each.number
+        for each in history.trace.events
+        if each.kind == "request" and each.process == "scenario" and each.text.startswith("delete ")
+    ]
+    for change in history.changes:
+        obj = change.object
+        if obj.key[:2] != ("", "PersistentVolumeClaim") or change.write is None:
+            continue
+        uid, number = known.setdefault(obj.storage_key, (obj.uid, change.write.number))
+        known[obj.storage_key] = (obj.uid, change.write.number)
+        if uid != obj.uid and not any(number < each < change.write.number for each in deletions):
+            yield f"{obj} was deleted and created again, and its data is lost; change it, or keep it"

@@ -54,13 +54,10 @@ def report_of(
 
 
 def scenario_file(scenario: Scenario) -> str:
-    """Return the file of a scenario, without the line or document, for commands and tests."""
-    source = scenario.source
-    relative = os.path.relpath(source)
-    if source.startswith("/") and not relative.startswith(".."):
-        source = relative
-    path, colon, line = source.rpartition(":")
-    return path if colon and line.split()[0].isdecimal() else source
+    """Return the file of a scenario for commands and tests, relative to the current directory if below it."""
+    relative = os.path.relpath(scenario.file)
+    is_below = scenario.file.startswith("/") and not relative.startswith("..")
+    return relative if is_below else scenario.file
 
 
 def save_replays(

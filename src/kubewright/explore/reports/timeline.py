@@ -2,7 +2,8 @@
 
 Truth is followed through the changes of the store. An event, a list or the initial state of a watch that the
 operator receives is *stale* if an object has changed since, and the timeline then says what was true. Events
-that only return a write to the process that sent it are left out.
+that only return a write to the process that sent it are left out. A write is shown when it is stored, and
+also when it is sent if that is earlier; a call of an external system with what it sends and receives.
 """
 
 from __future__ import annotations
@@ -37,9 +38,13 @@ class _Timeline:
         self._writes: dict[int, TraceEvent] = {}
         """Requests by the revision that they created."""
         self._initial: dict[tuple[str, str], list[TraceEvent]] = {}
+        self._stored: dict[int, float] = {}
+        """Times of the changes of the store by revision."""
 
     def build(self) -> list[TimelineEntry]:
         for event in self._trace:
+            if event.kind == "change":
+                self._stored[event.revision] = event.time
             if event.kind in ("write", "request") and event.revision and event.process != "scenario":
                 self._writes.setdefault(event.revision, event)
         for event in self._trace:
@@ -54,16 +59,18 @@ class _Timeline:
         *,
         detail: str = "",
         emphasis: Emphasis = "",
+        cause: TraceEvent | None = None,
     ) -> None:
+        source = cause or event
         self.entries.append(
             TimelineEntry(
                 number=event.number,
                 time=event.time,
-                process=event.process,
+                process=source.process,
                 column=column,
                 text=text,
                 detail=detail,
-                point=event.point,
+                point=source.point,
                 emphasis=emphasis,
             )
         )
@@ -92,7 +99,7 @@ class _Timeline:
             case "error":
                 self._add(event, "true", event.text, emphasis="problem")
             case "external":
-                self._add(event, "wrote", f"external: {event.text}")
+                self._add(event, "wrote", f"external: {event.text}", detail=event.body.decode())
 
     def _add_change(self, event: TraceEvent) -> None:
         verb, key = _split_change(event.text)
@@ -104,6 +111,8 @@ class _Timeline:
         cause = self._writes.get(event.revision)
         if cause is not None and cause.process:
             self._written.setdefault(cause.process, set()).add(event.revision)
+            if cause.kind == "write" and event.time > cause.time:
+                self._add(event, "wrote", cause.text, detail=f"revision {event.revision}", cause=cause)
             return
         self._add(event, "true", f"{verb} {key}", detail=f"revision {event.revision}")
 
@@ -112,6 +121,8 @@ class _Timeline:
             self._add(event, "wrote", event.text, detail="no response", emphasis="error")
         elif event.status >= 400:
             self._add(event, "wrote", event.text, detail=str(event.status), emphasis="error")
+        elif self._writes.get(event.revision) is event and self._stored.get(event.revision, 0) > event.time:
+            self._add(event, "wrote", f"sends {event.text}")
         else:
             detail = f"revision {event.revision}" if event.revision else ""
             self._add(event, "wrote", event.text, detail=detail)

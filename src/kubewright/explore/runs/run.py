@@ -125,7 +125,8 @@ class SimulatedRun:
         self.findings: list[Finding] = []
         self.errors: list[str] = []
         self._seen: set[tuple[str, str]] = set()
-        self._factory = factory
+        self.factory = factory
+        self.has_old_version = old_factory is not None
         self._old_factory = old_factory
         self.loop: VirtualLoop
         self.cluster: SimulatedCluster
@@ -144,7 +145,7 @@ class SimulatedRun:
             self.cluster = SimulatedCluster(
                 loop,
                 randomness,
-                self._factory,
+                self.factory,
                 self.scenario,
                 replicas=self.replicas,
                 old_factory=self._old_factory,
@@ -229,10 +230,19 @@ class SimulatedRun:
         await variation.begin(probe)
         self.cluster.start_processes()
         await asyncio.sleep(START_SECONDS)
-        try:
-            await self.scenario(VariedSteps(self._steps, variation, probe))
-        except APIError as error:
-            self.cluster.record("log", "scenario", f"{type(error).__name__}: {error}")
+        steps = asyncio.ensure_future(self.scenario(VariedSteps(self._steps, variation, probe)))
+        interrupted = asyncio.ensure_future(variation.interrupted.wait())
+        await asyncio.wait([steps, interrupted], return_when=asyncio.FIRST_COMPLETED)
+        interrupted.cancel()
+        if variation.interrupted.is_set():
+            steps.cancel()
+        else:
+            try:
+                await steps
+            except APIError as error:
+                self.cluster.record("log", "scenario", f"{type(error).__name__}: {error}")
+            except TimeoutError as error:
+                self.find(variation.name, f"the step `{self._steps.descriptions[-1]}` fails: {error}")
         self._steps.end_last()
         if not self.findings:
             await variation.finish(probe)
@@ -413,8 +423,8 @@ class SimulatedRun:
         for each in checked:
             self._check(each, state)
 
-    def _on_step(self, number: int, description: str) -> None:
-        self.cluster.record("step", "scenario", f"{number} {description}")
+    def _on_step(self, number: int, description: str, timeout: float) -> None:
+        self.cluster.record("step", "scenario", f"{number} {description}").timeout = timeout
 
     def _reached_limit(self, error: Exception) -> None:
         if not self._limit.done():

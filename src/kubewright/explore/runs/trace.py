@@ -91,6 +91,8 @@ class TraceEvent:
     """Name of the point."""
     resource: str = ""
     """Resource of a change."""
+    timeout: float = 0.0
+    """Seconds after which a step that waits fails; 0 for other events."""
     accepts_stale: bool = False
     """Whether a list can have any revision."""
 

@@ -33,9 +33,9 @@ class AlignedSteps(ClientSteps):
             until = ends[number] if number < len(ends) else loop.time() + delay
             await asyncio.sleep(max(until - loop.time(), 0.0))
 
-    def _begin(self, description: str) -> bool:
+    def _begin(self, description: str, *, timeout: float = 0.0) -> bool:
         self.end_last()
-        return super()._begin(description)
+        return super()._begin(description, timeout=timeout)
 
     def end_last(self) -> None:
         """Record that the last step has ended."""

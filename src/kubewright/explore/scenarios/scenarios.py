@@ -57,6 +57,12 @@ class Scenario:
     source: str = ""
     """File, and line or document, of the scenario."""
 
+    @property
+    def file(self) -> str:
+        """The file of the scenario, without the line or document."""
+        path, colon, line = self.source.rpartition(":")
+        return path if colon and line.split()[0].isdecimal() else self.source
+
     async def __call__(self, steps: Steps) -> None:
         """Do the steps."""
         await self.steps(steps)

@@ -74,9 +74,9 @@ class ClientSteps:
         client: Client,
         *,
         skip: Collection[int] = (),
-        on_step: Callable[[int, str], None] | None = None,
+        on_step: Callable[[int, str, float], None] | None = None,
     ) -> None:
-        """`on_step` receives the number and a description of each step before it is done."""
+        """`on_step` receives number, description and timeout of each step before it is done."""
         self.client = client
         self.count = 0
         """Number of steps that were called."""
@@ -84,14 +84,14 @@ class ClientSteps:
         self._skip = frozenset(skip)
         self._on_step = on_step
 
-    def _begin(self, description: str) -> bool:
+    def _begin(self, description: str, *, timeout: float = 0.0) -> bool:
         number = self.count
         self.count += 1
         self.descriptions.append(description)
         if number in self._skip:
             return False
         if self._on_step is not None:
-            self._on_step(number, description)
+            self._on_step(number, description, timeout)
         return True
 
     async def apply(self, obj: StepObjectT, *, namespace: str | None = None) -> StepObjectT:
@@ -131,8 +131,9 @@ class ClientSteps:
         """Wait until an object has a condition or does not exist."""
         predicate = wait_predicate(condition, absent=absent)
         until = getattr(predicate, "__name__", "").strip("_").replace("_", " ")
-        if self._begin(f"wait {_kind_name(kind)} {name} until {until}"):
-            await self.client.wait(kind, name, namespace=namespace, until=predicate, timeout=seconds(timeout))
+        limit = seconds(timeout)
+        if self._begin(f"wait {_kind_name(kind)} {name} until {until}", timeout=limit):
+            await self.client.wait(kind, name, namespace=namespace, until=predicate, timeout=limit)
 
     async def advance(self, duration: float | str) -> None:
         """Let simulated time pass."""

@@ -125,6 +125,10 @@ class SimulatedCluster:
         """The state before the first fault."""
         self.max_requests = 0
         """Limit of the requests of the operator; 0 means without a limit."""
+        self.page_size = 0
+        """Objects in a page of a list with a limit, if it is smaller; 0 means the limit."""
+        self.reverses_initial_state = False
+        """Whether watches that begin with the existing objects send them in reverse order."""
         self._request_count = 0
         self._same_writes: dict[str, tuple[int, float]] = {}
         """Number of equal write requests, and the time of the first, by their text."""

@@ -18,6 +18,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+
 from kubewright.controller.controller import current_reconcile
 
 from .loop import PROCESS
@@ -33,6 +35,8 @@ T = TypeVar("T")
 
 CALL_TIMEOUT = 30.0
 """Virtual seconds after which a lost call fails."""
+MAX_SHOWN = 200
+"""Bytes of a value that reports show."""
 _active: ExternalSystems | None = None
 
 
@@ -85,7 +89,7 @@ class ExternalFake:
 
     async def put(self, key: str, value: Any) -> None:
         """Set a value."""
-        await self.call("put", key, lambda data: data.__setitem__(key, value))
+        await self.call("put", key, lambda data: data.__setitem__(key, value), value=value)
 
     async def create(self, key: str, value: Any) -> bool:
         """Set a value if the key does not exist; return whether it was set."""
@@ -96,14 +100,19 @@ class ExternalFake:
             data[key] = value
             return True
 
-        return await self.call("create", key, apply)
+        return await self.call("create", key, apply, value=value)
 
     async def delete(self, key: str) -> bool:
         """Delete a value; return whether it existed."""
         return await self.call("delete", key, lambda data: data.pop(key, None) is not None)
 
-    async def call(self, operation: str, key: str, apply: Callable[[dict[str, Any]], T]) -> T:
-        """Do an operation on the data, with the fault that is planned for it."""
+    async def call(
+        self, operation: str, key: str, apply: Callable[[dict[str, Any]], T], *, value: Any = None
+    ) -> T:
+        """Do an operation on the data, with the fault that is planned for it.
+
+        `value` is what is sent; reports show it, and what is returned.
+        """
         if _active is None:
             return apply(self._data())
         cluster, process = _active.cluster, PROCESS.get()
@@ -112,6 +121,7 @@ class ExternalFake:
             cluster.record("request", "scenario", text)
             return apply(self._data())
         event = cluster.record("external", process.name, text)
+        event.body = _shown(value)
         reconcile = current_reconcile.get()
         if reconcile is not None:
             event.reconcile = f"{reconcile.controller} {reconcile.request} {reconcile.id}"
@@ -130,11 +140,23 @@ class ExternalFake:
             await fault.before(target)
         result = apply(self._data())
         event.status, event.ended = 200, cluster.loop.step
+        event.body = event.body or _shown(result)
         cluster.changed_at = cluster.loop.now if operation not in ("get", "list") else cluster.changed_at
         if fault is not None:
             await fault.after(target)
         await asyncio.sleep(self.latency)
         return result
+
+
+def _shown(value: Any) -> bytes:
+    """Return a value as reports show it; without those that have no JSON form, which differ between runs."""
+    if value is None:
+        return b""
+    try:
+        text = msgspec.json.encode(value)
+    except (TypeError, NotImplementedError):
+        return type(value).__name__.encode()
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + b"..."
 
 
 class _CallTarget(ProcessTarget):

@@ -65,6 +65,8 @@ class WatchStream:
         self._source = source
         self._resource = resource
         self._initial = initial
+        self._held: list[bytes] | None = [] if self._cluster.reverses_initial_state else None
+        """Initial events that are sent in reverse order at their end."""
         self._idle_timeout = idle_timeout
         self._delivered: deque[bytes | Exception | None] = deque()
         self._waiter: asyncio.Future[None] | None = None
@@ -133,6 +135,8 @@ class WatchStream:
         if envelope.type in ("BOOKMARK", "ERROR"):
             if self._initial and INITIAL_EVENTS_END.encode() in line:
                 self._initial = False
+                for each in reversed(self._held or ()):
+                    self._put(each)
                 cluster.record("initial", process.name, f"{self._resource} synced")
             self._put(line)
             return
@@ -144,7 +148,10 @@ class WatchStream:
         revision = int(metadata.resource_version or 0)
         if self._initial:
             cluster.record("initial", process.name, text, revision=revision)
-            self._put(line)
+            if self._held is None:
+                self._put(line)
+            else:
+                self._held.append(line)
             return
         if process.lagging_until > cluster.loop.now:
             await self.hold(process.lagging_until - cluster.loop.now)

@@ -143,7 +143,7 @@ class OperatorTransport:
             except InjectedResponse as injected:
                 self._finish(event, info, injected.response)
                 return injected.response
-        query = self._lagging_query(info, query, target)
+        query = self._paged_query(info, self._lagging_query(info, query, target))
         before = cluster.revision
         delay = cluster.latency()
         if delay:
@@ -297,6 +297,16 @@ class OperatorTransport:
         if not wanted.isdecimal() or exact or int(wanted) > revision:
             return query
         values.update(resourceVersion=str(revision), resourceVersionMatch="Exact")
+        return urlencode(values)
+
+    def _paged_query(self, info: RequestInfo, query: str) -> str:
+        """Return the query of a list with smaller pages, which a server may return."""
+        size = self._cluster.page_size
+        if not size or info.verb != "list" or "limit=" not in query:
+            return query
+        values = dict(parse_qsl(query, keep_blank_values=True))
+        if int(values.get("limit") or 0) > size:
+            values["limit"] = str(size)
         return urlencode(values)
 
 

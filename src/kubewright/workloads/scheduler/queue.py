@@ -367,7 +367,7 @@ class SchedulingQueue:
             self._to_active(pod)
 
     def _has_expired(self, pod: QueuedPod) -> bool:
-        return self._clock() - pod.rejected >= self._timeout
+        return self._clock() >= pod.rejected + self._timeout  # as `_next_flush` computes it
 
     def _next_flush(self) -> float | None:
         """Seconds until `_flush` has something to do; `None` if only an event can change the queue."""

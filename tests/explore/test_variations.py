@@ -1,0 +1,61 @@
+"""Variations of a scenario that need files: another Python process imports operator and scenario."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kubewright.explore import ModuleFactory, load_scenarios
+from kubewright.explore.testing import replay
+
+OPERATOR = '''
+from kubewright import Context, CustomResource, ObjectMeta, Operator, Spec, resource
+from kubewright.api.core.v1 import ConfigMap
+
+
+class {name}Spec(Spec):
+    hosts: list[str] = []
+
+
+@resource(group="hash.example.com", version="v1")
+class {name}(CustomResource[{name}Spec, None]):
+    """A web site."""
+
+
+operator = Operator("hash")
+
+
+@operator.reconcile({name}, owns=(ConfigMap,))
+async def reconcile(obj: {name}, ctx: Context[{name}]) -> None:
+    metadata = ObjectMeta(name=obj.name, namespace=obj.metadata.namespace)
+    await ctx.ensure([ConfigMap(metadata=metadata, data={{"hosts": ",".join({hosts})}})])
+'''
+SCENARIO = """
+steps:
+  - apply:
+      apiVersion: hash.example.com/v1
+      kind: {name}
+      metadata: {{name: a, namespace: default}}
+      spec: {{hosts: [red, green, blue, black, white]}}
+  - wait: {{kind: ConfigMap, name: a, absent: false}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts", "is_found"),
+    [("Unsorted", "set(obj.spec.hosts)", True), ("Sorted", "sorted(set(obj.spec.hosts))", False)],
+)
+def test_another_process_gives_the_same_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, hosts: str, is_found: bool
+) -> None:
+    module = f"hash_order_{name.lower()}"
+    (tmp_path / f"{module}.py").write_text(OPERATOR.format(name=name, hosts=hosts))
+    file = tmp_path / f"{name.lower()}.yaml"
+    file.write_text(SCENARIO.format(name=name))
+    monkeypatch.syspath_prepend(tmp_path)
+    factory = ModuleFactory(f"{module}:operator")
+    run, _ = replay(factory, load_scenarios(file), f"{name.lower()}?variation=process")
+    assert [each.name for each in run.findings] == (["process"] if is_found else [])
+    if is_found:
+        assert "PYTHONHASHSEED" in run.findings[0].message
