@@ -43,7 +43,7 @@ async def change(steps: Steps) -> None:
 
 
 @scenario
-async def impatient(steps: Steps) -> None:
+async def short_timeout(steps: Steps) -> None:
     await steps.apply(app())
     await steps.wait(Part, "a", absent=False, timeout="5s")
     await steps.advance("10s")
@@ -56,4 +56,4 @@ def test_a_gap_hides_changes_of_an_object_that_outlives_it() -> None:
 
 
 def test_a_gap_is_not_longer_than_the_timeout_of_a_wait() -> None:
-    assert gaps(run_once(build, impatient)) == []
+    assert gaps(run_once(build, short_timeout)) == []

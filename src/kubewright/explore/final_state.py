@@ -47,7 +47,7 @@ _ALLOCATED: Final = {
     "healthCheckNodePort": "<port>",
 }
 _HISTORY: Final = frozenset(("collisionCount", "containerID", "currentRevision", "updateRevision"))
-"""Fields in the status of workloads and pods that tell what happened before."""
+"""Fields in the status of workloads and pods that describe what happened before."""
 _HISTORY_ANNOTATIONS: Final = ("deployment.kubernetes.io/", "deprecated.daemonset.template.generation")
 _WORKLOAD_GROUPS: Final = ("apps", "batch")
 _MISSING: Final = "<missing>"

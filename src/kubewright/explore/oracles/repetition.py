@@ -1,4 +1,4 @@
-"""What a user may do twice, or in two steps, without another result.
+"""What a user can repeat, or divide into two steps, without another result.
 
 - `ApplyAgain` applies each object again, and sets and removes an annotation of it: nothing else changes
 - `Split` applies an object with the required fields of its spec first, and then all of it: the state ends as
