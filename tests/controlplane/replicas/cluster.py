@@ -175,6 +175,13 @@ class ServerProcess:
             self._process.wait()
             self._process = None
 
+    async def stop(self) -> None:
+        """End it with SIGTERM."""
+        assert self._process is not None
+        self._process.terminate()
+        await asyncio.to_thread(self._process.wait, START_TIMEOUT)
+        self._process = None
+
     def cpu(self) -> float:
         """CPU seconds of the running process."""
         assert self._process is not None

@@ -135,6 +135,9 @@ def containerd_configuration(
         "stream_server_port": "0",
         "restrict_oom_score_adj": True,
         "tolerate_missing_hugetlb_controller": True,
+        # Defaults of containerd 2: processes that are not root listen on ports below 1024, and ping.
+        "enable_unprivileged_ports": True,
+        "enable_unprivileged_icmp": True,
         "cni": {"bin_dir": cni_plugins, "conf_dir": str(directory / "cni")},
         "containerd": {"default_runtime_name": "runc", "runtimes": {"runc": runtime}},
     }
