@@ -244,7 +244,7 @@ async def test_pods_outlive_replicas(store: str, tmp_path: Path, tmp_path_factor
             await asyncio.gather(running, return_exceptions=True)
         assert {uid: after[uid] for uid in before} == before, "a pod was replaced or restarted"
         assert all(restarts == 0 for _, restarts in after.values())
-        assert await became_ready(client) == since, "the node was not ready for a while"
+        assert await became_ready(client) == since, "the node was not ready in between"
         stored = {each.name for each in await client.list(ConfigMap, namespace="default")}
         assert load.acknowledged
         assert stored.issuperset(load.acknowledged)
