@@ -11,6 +11,7 @@ import { link, namespaceFilter, navigate, route, setParams } from "./lib/router"
 import { dismiss, info, infoError, isDark, loadInfo, loadNamespaces, namespaces, namespacesUnreadable, sessionEnded, toasts, toggleTheme } from "./lib/state";
 import { clusterProblem, silentSince, startStream } from "./lib/stream";
 import { exact, now, duration } from "./lib/time";
+import { ActivityPage } from "./views/activity";
 import { ObjectView } from "./views/object";
 import { Kinds, Objects } from "./views/objects";
 import { HealthList } from "./views/health-list";
@@ -20,6 +21,7 @@ import { ReconcilesPage } from "./views/reconciles";
 const Webhooks = lazy(async () => ({ default: (await import("./views/webhooks")).Webhooks }));
 const SchemaIndex = lazy(async () => ({ default: (await import("./views/schema")).SchemaIndex }));
 const SchemaView = lazy(async () => ({ default: (await import("./views/schema")).SchemaView }));
+const Create = lazy(() => import("./editor/create"));
 const Access = lazy(async () => ({ default: (await import("./views/access")).Access }));
 
 const paletteOpen = signal(false);
@@ -33,6 +35,7 @@ const NAVIGATION = [
   { path: "webhooks", title: "Webhooks", icon: "webhooks", key: "w" },
   { path: "schema", title: "Schema", icon: "schema", key: "s" },
   { path: "access", title: "Access", icon: "access", key: "a" },
+  { path: "activity", title: "Activity", icon: "edit", key: "v" },
 ];
 
 const SHORTCUTS: [string, [string, string][]][] = [
@@ -52,6 +55,7 @@ const SHORTCUTS: [string, [string, string][]][] = [
     [
       ["j k", "Next and previous row"],
       ["Enter", "Open the row"],
+      ["x", "Select the row"],
       ["Home End", "First and last row"],
     ],
   ],
@@ -80,6 +84,8 @@ function View() {
   if (first === "schema" && rest.length === 3) return <SchemaView key={rest.join("/")} group={group} version={rest[1]} kind={rest[2]} />;
   if (first === "schema") return <SchemaIndex />;
   if (first === "access") return <Access />;
+  if (first === "activity") return <ActivityPage />;
+  if (first === "create") return <Create />;
   return (
     <main class="page">
       <Failure error={new ApiError(404, `the dashboard has no page ${location.hash}`)} />

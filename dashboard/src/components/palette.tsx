@@ -23,6 +23,8 @@ const PAGES: [string, string, string][] = [
   ["Webhooks and policies", "webhooks", "#/webhooks"],
   ["Schema", "schema", "#/schema"],
   ["Access", "access", "#/access"],
+  ["Activity", "edit", "#/activity"],
+  ["Create from YAML", "plus", "#/create"],
 ];
 
 /** Time between searches while the server is still reading the objects of the cluster. */

@@ -21,6 +21,8 @@ interface Props<T> {
   open: (row: T) => void;
   highlight?: (row: T) => boolean;
   sorted?: { column: number; descending: boolean };
+  /** With it, rows can be selected, by a click on their box or with the key x. */
+  selection?: { keys: Set<string>; change: (keys: Set<string>) => void; nameOf: (row: T) => string };
 }
 
 const ROW = 38;
@@ -31,7 +33,7 @@ function cellClass<T>(column: TableColumn<T>): string {
 }
 
 /** A table that draws only the visible rows. Arrow keys or j and k move, Enter opens. */
-export function VirtualTable<T>({ label, rows, columns, keyOf, open, highlight, sorted }: Props<T>) {
+export function VirtualTable<T>({ label, rows, columns, keyOf, open, highlight, sorted, selection }: Props<T>) {
   const viewport = useRef<HTMLDivElement>(null);
   const [range, setRange] = useState({ top: 0, height: 600 });
   const [active, setActive] = useState<string | null>(null);
@@ -65,8 +67,14 @@ export function VirtualTable<T>({ label, rows, columns, keyOf, open, highlight, 
   const activeIndex = indexOf(active);
   // Keys may be pressed faster than the table is drawn: the handler reads the latest values.
   const current = useRef<string | null>(null);
-  const latest = useRef({ rows, open, keyOf });
-  latest.current = { rows, open, keyOf };
+  const toggle = (key: string) => {
+    if (!selection) return;
+    const keys = new Set(selection.keys);
+    if (!keys.delete(key)) keys.add(key);
+    selection.change(keys);
+  };
+  const latest = useRef({ rows, open, keyOf, toggle });
+  latest.current = { rows, open, keyOf, toggle };
 
   const move = (step: number | "first" | "last") => {
     const { rows, keyOf } = latest.current;
@@ -92,6 +100,7 @@ export function VirtualTable<T>({ label, rows, columns, keyOf, open, highlight, 
       const letters: Record<string, number> = { j: 1, k: -1 };
       const typing = document.activeElement instanceof HTMLElement && document.activeElement.matches("input, textarea, select, [contenteditable]");
       if (event.key in letters && !typing) move(letters[event.key]);
+      else if (event.key === "x" && !typing && current.current !== null) latest.current.toggle(current.current);
       else if (inside && event.key in steps) move(steps[event.key]);
       else if (inside && event.key === "Home") move("first");
       else if (inside && event.key === "End") move("last");
@@ -107,7 +116,8 @@ export function VirtualTable<T>({ label, rows, columns, keyOf, open, highlight, 
     return () => window.removeEventListener("keydown", key);
   }, []);
 
-  const template = columns.map((column) => column.width).join(" ");
+  const template = `${selection ? "18px " : ""}${columns.map((column) => column.width).join(" ")}`;
+  const allSelected = selection !== undefined && rows.length > 0 && rows.every((row) => selection.keys.has(keyOf(row)));
   return (
     <div
       class="vtable"
@@ -120,6 +130,11 @@ export function VirtualTable<T>({ label, rows, columns, keyOf, open, highlight, 
     >
       <div class="vtable-inner">
         <div class="vtable-head" role="row" aria-rowindex={1} style={{ gridTemplateColumns: template }}>
+          {selection && (
+            <div role="columnheader" class="cell cell-select">
+              <input type="checkbox" aria-label="Select all rows" checked={allSelected} onChange={() => selection.change(new Set(allSelected ? [] : rows.map(keyOf)))} />
+            </div>
+          )}
           {columns.map((column, index) => {
             const direction = sorted?.column === index ? (sorted.descending ? "descending" : "ascending") : undefined;
             return (
@@ -146,16 +161,21 @@ export function VirtualTable<T>({ label, rows, columns, keyOf, open, highlight, 
                 id={`row-${index}`}
                 role="row"
                 aria-rowindex={index + 2}
-                aria-selected={key === active}
+                aria-selected={selection ? selection.keys.has(key) : key === active}
                 class={`vtable-row${key === active ? " active" : ""}${highlight?.(row) ? " changed" : ""}`}
                 style={{ transform: `translateY(${index * ROW}px)`, gridTemplateColumns: template }}
                 onClick={(event) => {
-                  if ((event.target as Element).closest("a, button") || String(getSelection())) return;
+                  if ((event.target as Element).closest("a, button, input, .cell-select") || String(getSelection())) return;
                   current.current = key;
                   setActive(key);
                   open(row);
                 }}
               >
+                {selection && (
+                  <div role="gridcell" class="cell cell-select">
+                    <input type="checkbox" tabIndex={-1} aria-label={`Select ${selection.nameOf(row)}`} checked={selection.keys.has(key)} onChange={() => toggle(key)} />
+                  </div>
+                )}
                 {columns.map((column) => (
                   <div key={column.title} role="gridcell" class={cellClass(column)}>
                     {column.cell(row)}

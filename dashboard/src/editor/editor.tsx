@@ -1,58 +1,23 @@
-import { autocompletion, closeBrackets, completionKeymap } from "@codemirror/autocomplete";
-import { defaultKeymap, history, historyKeymap, indentLess, indentMore } from "@codemirror/commands";
-import { yaml } from "@codemirror/lang-yaml";
-import { bracketMatching, foldGutter, foldKeymap, HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
-import { forceLinting, linter, lintGutter } from "@codemirror/lint";
-import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
+import { forceLinting } from "@codemirror/lint";
 import { EditorState } from "@codemirror/state";
-import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
-import { tags } from "@lezer/highlight";
+import { EditorView } from "@codemirror/view";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { parse } from "yaml";
 import { ApiError, json, query, type Json } from "../lib/http";
 import { apiPath, type Resource } from "../lib/discovery";
 import { schemaOf, type KindSchema } from "../lib/schema";
-import { info, styleNonce, toast } from "../lib/state";
+import { recordActivity } from "../lib/activity";
+import { objectLink } from "../lib/router";
+import { info, toast } from "../lib/state";
 import { exact } from "../lib/time";
-import { editable, toYaml, withoutManagedFields } from "../lib/yaml";
+import { editable, masked, toYaml, withoutManagedFields } from "../lib/yaml";
 import { Copy, Dialog, Select } from "../components/basics";
 import { Diff } from "../components/diff";
 import { Icon } from "../components/icons";
 import { dropDraft, readDraft, writeDraft } from "./drafts";
 import { describeEdit, FIELD_MANAGER, type Removed } from "./apply";
-import { completions, diagnose } from "./language";
-
-const theme = EditorView.theme({
-  "&": { fontSize: "13px", backgroundColor: "var(--surface)", color: "var(--text)" },
-  ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.6" },
-  ".cm-content": { caretColor: "var(--text)", padding: "10px 0" },
-  ".cm-gutters": { backgroundColor: "var(--surface)", color: "var(--faint)", border: "none", paddingLeft: "6px" },
-  ".cm-activeLine": { backgroundColor: "var(--hover)" },
-  ".cm-activeLineGutter": { backgroundColor: "transparent", color: "var(--text)" },
-  "&.cm-focused": { outline: "none" },
-  "&.cm-focused .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--selection) !important" },
-  ".cm-cursor": { borderLeftColor: "var(--text)" },
-  ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--text)", border: "1px solid var(--border)", borderRadius: "8px", boxShadow: "var(--shadow)" },
-  ".cm-tooltip.cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", maxHeight: "16em", borderRadius: "7px" },
-  ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "4px 12px", lineHeight: "1.5" },
-  ".cm-tooltip.cm-tooltip-autocomplete > ul > li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
-  ".cm-completionDetail": { color: "var(--muted)", fontStyle: "normal", marginLeft: "10px" },
-  "li[aria-selected] .cm-completionDetail": { color: "inherit" },
-  ".cm-tooltip.cm-completionInfo": { maxWidth: "380px", padding: "10px 14px", marginLeft: "6px", lineHeight: "1.5", whiteSpace: "pre-wrap", fontFamily: "var(--sans)" },
-  ".cm-completionIcon": { display: "none" },
-  ".cm-diagnostic": { padding: "6px 12px" },
-  ".cm-panels": { backgroundColor: "var(--raised)", color: "var(--text)", borderColor: "var(--border)" },
-  ".cm-searchMatch": { backgroundColor: "var(--selection)" },
-  ".cm-foldPlaceholder": { backgroundColor: "var(--hover)", border: "none", color: "var(--muted)", padding: "0 6px" },
-});
-
-const highlighting = HighlightStyle.define([
-  { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: "var(--code-key)" },
-  { tag: [tags.string, tags.content], color: "var(--code-string)" },
-  { tag: [tags.number, tags.bool, tags.null, tags.keyword], color: "var(--code-number)" },
-  { tag: tags.comment, color: "var(--muted)" },
-  { tag: [tags.punctuation, tags.separator], color: "var(--muted)" },
-]);
+import { yamlExtensions } from "./code";
+import { diagnose } from "./language";
 
 interface Props {
   resource: Resource;
@@ -97,6 +62,7 @@ export default function Editor({ resource, namespace, name, object, deleted }: P
   const [restored, setRestored] = useState(draft.current?.time || 0);
   const [unstored, setUnstored] = useState(false);
   const [full, setFull] = useState(false);
+  const [revealed, setRevealed] = useState(!secret || draft.current !== null);
   const [dirty, setDirty] = useState(false);
   const [stale, setStale] = useState(false);
   const [errors, setErrors] = useState(0);
@@ -104,8 +70,11 @@ export default function Editor({ resource, namespace, name, object, deleted }: P
   const [review, setReview] = useState<Review | null>(null);
   const [busy, setBusy] = useState(false);
   const [message, setMessage] = useState("");
-  const readOnly = Boolean(info.value?.readOnly) || deleted || full;
-  const source = (of: Json) => toYaml(full ? withoutManagedFields(of) : editable(of));
+  const readOnly = Boolean(info.value?.readOnly) || deleted || full || !revealed;
+  const source = (of: Json) => {
+    const shown = revealed ? of : masked(of);
+    return toYaml(full ? withoutManagedFields(shown) : editable(shown));
+  };
 
   const noteEdit = (text: string) => {
     const isDirty = text !== source(base.current);
@@ -133,46 +102,15 @@ export default function Editor({ resource, namespace, name, object, deleted }: P
     const state = EditorState.create({
       doc: !full && draft.current ? draft.current.text : source(base.current),
       extensions: [
-        EditorView.cspNonce.of(styleNonce),
-        lineNumbers(),
-        foldGutter(),
-        lintGutter(),
-        history(),
-        drawSelection(),
-        indentOnInput(),
-        indentUnit.of("  "),
-        bracketMatching(),
-        closeBrackets(),
-        highlightActiveLine(),
-        highlightSelectionMatches(),
-        search({ top: true }),
-        yaml(),
-        syntaxHighlighting(highlighting),
-        autocompletion({ override: [completions(() => reading)] }),
-        linter(
-          (editor) => {
-            const found = full ? [] : diagnose(editor.state.doc.toString(), schema.current);
-            setErrors(found.filter((each) => each.severity === "error").length);
-            return found;
-          },
-          { delay: 250 },
-        ),
-        keymap.of([
-          { key: "Tab", run: indentMore, shift: indentLess },
-          { key: "Mod-s", run: () => (void reviewRef.current(), true) },
-          ...completionKeymap,
-          ...searchKeymap,
-          ...historyKeymap,
-          ...foldKeymap,
-          ...defaultKeymap,
-        ]),
-        EditorState.readOnly.of(readOnly),
-        EditorView.lineWrapping,
-        EditorView.contentAttributes.of({ "aria-label": `YAML of ${name}` }),
-        EditorView.updateListener.of((update) => {
-          if (update.docChanged) noteEdit(update.state.doc.toString());
+        ...yamlExtensions({
+          label: `YAML of ${name}`,
+          schema: () => reading,
+          diagnose: (text) => (full ? [] : diagnose(text, schema.current)),
+          counted: setErrors,
+          changed: (text) => noteEdit(text),
+          save: () => void reviewRef.current(),
         }),
-        theme,
+        EditorState.readOnly.of(readOnly),
       ],
     });
     const editor = new EditorView({ state, parent: host.current! });
@@ -183,7 +121,7 @@ export default function Editor({ resource, namespace, name, object, deleted }: P
       if (found) forceLinting(editor);
     });
     return () => editor.destroy();
-  }, [full, readOnly]);
+  }, [full, readOnly, revealed]);
 
   const reload = (latest: Json) => {
     base.current = latest;
@@ -263,6 +201,7 @@ export default function Editor({ resource, namespace, name, object, deleted }: P
       setReview(null);
       reload(written);
       toast(`${name} was ${current.mode === "apply" ? "applied" : "replaced"}`);
+      recordActivity({ title: `Edit: ${resource.kind} ${namespace ? `${namespace}/` : ""}${name}`, command: kubectlCommand(current), href: objectLink(resource, namespace, name), error: "" });
     } catch (error) {
       setReview({ ...current, conflicts: conflictsOf(error), error: conflictsOf(error).length ? "" : (error as Error).message });
     } finally {
@@ -292,6 +231,11 @@ export default function Editor({ resource, namespace, name, object, deleted }: P
             />
           </>
         )}
+        {secret && (
+          <button type="button" class="button" aria-pressed={revealed} disabled={dirty} onClick={() => setRevealed(!revealed)}>
+            {revealed ? "Hide values" : "Reveal values"}
+          </button>
+        )}
         <span class="editor-state" role="status">
           {errors > 0 ? (
             <span class="editor-errors">
@@ -303,6 +247,8 @@ export default function Editor({ resource, namespace, name, object, deleted }: P
             "The object was deleted; this is its last version."
           ) : info.value?.readOnly ? (
             "The dashboard is read-only."
+          ) : !revealed ? (
+            "The values are hidden; reveal them to edit."
           ) : full ? (
             "With status, read-only"
           ) : (
@@ -354,6 +300,11 @@ export default function Editor({ resource, namespace, name, object, deleted }: P
       )}
     </div>
   );
+}
+
+/** The command that writes the same change; the file has what the dialog shows. */
+function kubectlCommand(review: Review): string {
+  return review.mode === "apply" ? `kubectl apply --server-side --field-manager=${FIELD_MANAGER}${review.force ? " --force-conflicts" : ""} -f change.yaml` : "kubectl replace -f change.yaml";
 }
 
 function ReviewDialog({ review, name, busy, close, commit, force, replace }: { review: Review; name: string; busy: boolean; close: () => void; commit: () => void; force: () => void; replace: () => void }) {
@@ -417,6 +368,10 @@ function ReviewDialog({ review, name, busy, close, commit, force, replace }: { r
             The API server accepted a dry run. This is what will change{review.mode === "apply" ? `, as field manager ${FIELD_MANAGER}` : ""}.
           </p>
           <Diff before={review.before} after={review.after} />
+          <div class="action-command">
+            <pre class="code" aria-label="kubectl command" tabIndex={0}>{kubectlCommand(review)}</pre>
+            <Copy text={toYaml(review.body)} label="Copy change.yaml" />
+          </div>
         </>
       )}
       {review.removed.length > 0 && !blocked && (

@@ -37,6 +37,11 @@ function loadStyles(): void {
   document.head.append(link);
 }
 
+/** The words of a command. The default shell gets the type of this terminal, so that programs use colours and keys. */
+function argumentsOf(command: string): string[] {
+  return command === "sh" ? ["env", "TERM=xterm-256color", "sh"] : command.split(/\s+/);
+}
+
 /** A shell in a container, over the exec subresource with the protocol v5.channel.k8s.io. */
 export default function Terminal({ pod }: { pod: Json }) {
   const { name, namespace, uid } = pod.metadata;
@@ -67,7 +72,7 @@ export default function Terminal({ pod }: { pod: Json }) {
       url(
         `/k8s/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(name)}/exec` +
           query({ container, stdin: true, stdout: true, tty: true }) +
-          command.split(/\s+/).map((word) => `&command=${encodeURIComponent(word)}`).join(""),
+          argumentsOf(command).map((word) => `&command=${encodeURIComponent(word)}`).join(""),
       ),
     );
     address.protocol = address.protocol === "https:" ? "wss:" : "ws:";

@@ -22,3 +22,17 @@ export function editable(object: Json): Json {
   }
   return { apiVersion, kind, metadata: kept, ...rest };
 }
+
+/** A copy of a Secret without its values; other objects are returned as they are. */
+export function masked(object: Json): Json {
+  if (object?.kind !== "Secret") return object;
+  const hide = (values: Record<string, string>, bytes: (value: string) => number) => Object.fromEntries(Object.entries(values).map(([name, value]) => [name, `(${bytes(value)} bytes, hidden)`]));
+  const copy = { ...object, metadata: { ...object.metadata } };
+  if (copy.data) copy.data = hide(copy.data, (value) => Math.floor((value.replace(/=+$/, "").length * 3) / 4));
+  if (copy.stringData) copy.stringData = hide(copy.stringData, (value) => value.length);
+  const annotations = copy.metadata.annotations;
+  if (annotations?.[LAST_APPLIED]) copy.metadata.annotations = { ...annotations, [LAST_APPLIED]: "(hidden)" };
+  return copy;
+}
+
+const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";

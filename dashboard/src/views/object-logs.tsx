@@ -5,8 +5,60 @@ import { Empty, Failure, Field, Select } from "../components/basics";
 import { Icon } from "../components/icons";
 
 const KEPT = 5000;
-// Control sequences of terminals; the view shows plain text.
+// Control sequences of terminals; colours are shown, others are dropped.
 const ESCAPES = /\u001b\[[0-9;?]*[A-Za-z]|\u001b\][^\u0007]*(\u0007|\u001b\\)|\r/g;
+const COLOUR = /\u001b\[([0-9;]*)m/g;
+
+export const SINCE = [
+  { value: "300", text: "5 minutes" },
+  { value: "3600", text: "1 hour" },
+  { value: "86400", text: "1 day" },
+  { value: "all", text: "From the start" },
+];
+
+interface Part {
+  text: string;
+  style: string;
+}
+
+/** The parts of a line with the colours of its control sequences. */
+function partsOf(line: string): Part[] {
+  const parts: Part[] = [];
+  let style = "";
+  let from = 0;
+  const add = (to: number) => {
+    const text = line.slice(from, to).replace(ESCAPES, "");
+    if (text) parts.push({ text, style });
+  };
+  for (const match of line.matchAll(COLOUR)) {
+    add(match.index);
+    from = match.index + match[0].length;
+    for (const code of (match[1] || "0").split(";").map(Number)) {
+      if (code === 0 || code === 39) style = "";
+      else if ((code >= 30 && code <= 37) || (code >= 90 && code <= 97)) style = `ansi-${code % 10}`;
+      else if (code === 1) style = `${style} ansi-bold`;
+    }
+  }
+  add(line.length);
+  return parts;
+}
+
+/** A log line with its colours, and with what was searched for marked. */
+export function LogText({ text, search }: { text: string; search: string }) {
+  const wanted = search.toLowerCase();
+  return (
+    <>
+      {partsOf(text).map((part, index) => {
+        const at = wanted ? part.text.toLowerCase().indexOf(wanted) : -1;
+        return (
+          <span key={index} class={part.style || undefined}>
+            {at < 0 ? part.text : <>{part.text.slice(0, at)}<mark>{part.text.slice(at, at + wanted.length)}</mark>{part.text.slice(at + wanted.length)}</>}
+          </span>
+        );
+      })}
+    </>
+  );
+}
 
 export function containersOf(pod: Json): { name: string; init: boolean }[] {
   return [
@@ -29,6 +81,7 @@ export function Logs({ pod }: { pod: Json }) {
   const previous = params.get("previous") === "1";
   const timestamps = params.get("timestamps") === "1";
   const filter = params.get("q") || "";
+  const since = params.get("since") || "all";
   const [log, setLog] = useState<LogLine[]>([]);
   const [error, setError] = useState<Error | null>(null);
   const [ended, setEnded] = useState(false);
@@ -52,9 +105,9 @@ export function Logs({ pod }: { pod: Json }) {
     setEnded(false);
     if (waiting) return;
     const read = async () => {
-      const response = await request(`${path}${query({ container, previous, timestamps, follow: !previous, tailLines: 1000 })}`, { accept: "*/*", signal: abort.signal });
+      const response = await request(`${path}${query({ container, previous, timestamps, follow: !previous, sinceSeconds: since === "all" ? undefined : since, tailLines: 1000 })}`, { accept: "*/*", signal: abort.signal });
       for await (const batch of lines(response)) {
-        kept.push(...batch.map((line) => ({ number: ++number, text: line.replace(ESCAPES, "") })));
+        kept.push(...batch.map((line) => ({ number: ++number, text: line })));
         if (kept.length > KEPT) kept = kept.slice(-KEPT);
         frame ||= requestAnimationFrame(() => {
           frame = 0;
@@ -68,7 +121,7 @@ export function Logs({ pod }: { pod: Json }) {
       abort.abort();
       cancelAnimationFrame(frame);
     };
-  }, [path, uid, container, previous, timestamps, previous ? 0 : restarts, waiting]);
+  }, [path, uid, container, previous, timestamps, since, previous ? 0 : restarts, waiting]);
 
   useEffect(() => {
     if (following && box.current) box.current.scrollTop = box.current.scrollHeight;
@@ -92,6 +145,7 @@ export function Logs({ pod }: { pod: Json }) {
     <div class="logs">
       <div class="toolbar">
         <Select label="Container" value={container} options={containers.map((each) => ({ value: each.name, text: each.init ? `${each.name} (init)` : each.name }))} change={(value) => setParams({ container: value })} />
+        <Select label="Since" value={since} options={SINCE} change={(value) => setParams({ since: value })} />
         <Field id="filter" label="Filter lines" value={filter} change={(q) => setParams({ q })} width="200px" />
         <label class="check"><input type="checkbox" checked={previous} disabled={!restarts && !previous} onChange={(event) => setParams({ previous: event.currentTarget.checked ? "1" : undefined })} /> Previous container</label>
         <label class="check"><input type="checkbox" checked={timestamps} onChange={(event) => setParams({ timestamps: event.currentTarget.checked ? "1" : undefined })} /> Timestamps</label>
@@ -121,7 +175,7 @@ export function Logs({ pod }: { pod: Json }) {
         >
           {shown.map((line) => (
             <div key={line.number} class="log-line">
-              {line.text || " "}
+              {line.text ? <LogText text={line.text} search={filter} /> : " "}
             </div>
           ))}
           {!shown.length && <Empty title={filter && log.length ? "No line matches the filter" : ended ? "The log is empty" : "Waiting for output"}>{filter ? "" : "Lines appear here as the container writes them."}</Empty>}

@@ -1,22 +1,26 @@
 import { lazy } from "../lib/lazy";
-import { useEffect, useMemo, useState } from "preact/hooks";
-import { escapeSelector, json, query, request, type Json } from "../lib/http";
-import { apiPath, apiVersionOf, discover, discoveryError, findKind, findResource, resources, type Resource } from "../lib/discovery";
+import { useEffect, useState } from "preact/hooks";
+import { escapeSelector, json, query, type Json } from "../lib/http";
+import { apiPath, discover, discoveryError, findKind, findResource, resources, type Resource } from "../lib/discovery";
 import { useLiveList, useLiveObject, useLoaded } from "../lib/live";
 import { kindLink, navigate, objectLink, route, setParams } from "../lib/router";
 import { useStream } from "../lib/stream";
-import { info, toast } from "../lib/state";
+import { info } from "../lib/state";
 import type { Tree } from "../lib/tree";
-import { Chip, Dialog, Empty, Failure, Loading, Page, Tabs, Time, type Tab } from "../components/basics";
+import { Chip, Empty, Failure, Loading, Page, Tabs, Time, type Tab } from "../components/basics";
 import { Health, Icon } from "../components/icons";
+import { ActionDialog } from "../components/action-dialog";
+import { ACTIONS, type Action } from "../lib/actions";
 import { OwnerTree } from "./object-tree";
 import { Conditions, conditionsOf } from "./object-conditions";
+import { Data } from "./object-data";
 import { Events } from "./object-events";
 import { Fields } from "./object-fields";
 import { History } from "./object-history";
 import { Logs } from "./object-logs";
 import { Ports } from "./object-ports";
 import { Reconciles } from "./reconciles";
+import { selectorOf, WorkloadLogs } from "./workload-logs";
 
 const Editor = lazy(() => import("../editor/editor"));
 const Terminal = lazy(() => import("../editor/terminal"));
@@ -48,11 +52,14 @@ export function ObjectView({ group, version, plural, namespace, name }: { group:
 
 function tabsOf(resource: Resource, object: Json, events: number): Tab[] {
   const pod = resource.group === "" && resource.plural === "pods";
+  const workload = resource.namespaced && !pod && selectorOf(object) !== undefined;
   return [
     { id: "tree", title: "Tree" },
     { id: "conditions", title: "Conditions", count: conditionsOf(object).length },
     { id: "events", title: "Events", count: events },
+    ...(workload ? [{ id: "pod-logs", title: "Logs" }] : []),
     ...(pod ? [{ id: "logs", title: "Logs" }, { id: "terminal", title: "Terminal" }, { id: "ports", title: "Ports" }] : []),
+    ...(resource.group === "" && ["secrets", "configmaps"].includes(resource.plural) ? [{ id: "data", title: "Data" }] : []),
     { id: "yaml", title: "YAML" },
     { id: "fields", title: "Field owners" },
     { id: "history", title: "History" },
@@ -85,7 +92,7 @@ function LoadedObject({ resource, namespace, name }: ObjectKey) {
   useEffect(() => {
     if (counted.value.peek() !== null) counted.reload();
   }, [treeVersion]);
-  const [deleting, setDeleting] = useState(false);
+  const [action, setAction] = useState<Action | null>(null);
   const node = tree.value.value?.nodes.find((each) => each.id === tree.value.value?.root);
 
   useEffect(() => {
@@ -156,11 +163,13 @@ function LoadedObject({ resource, namespace, name }: ObjectKey) {
           <a class="button" href={objectLink(resource, namespace, name, { tab: "yaml" })}>
             <Icon name="edit" /> {info.value?.readOnly ? "YAML" : "Edit"}
           </a>
-          {!info.value?.readOnly && !deleted && (
-            <button type="button" class="button button-danger-quiet" onClick={() => setDeleting(true)}>
-              <Icon name="trash" /> Delete
-            </button>
-          )}
+          {!info.value?.readOnly &&
+            !deleted &&
+            ACTIONS.filter((each) => each.applies(resource, object)).map((each) => (
+              <button key={each.id} type="button" class={`button${each.danger ? " button-danger-quiet" : ""}`} onClick={() => setAction(each)}>
+                <Icon name={each.icon} /> {each.title}
+              </button>
+            ))}
         </>
       }
     >
@@ -173,8 +182,10 @@ function LoadedObject({ resource, namespace, name }: ObjectKey) {
         {current === "yaml" && (
           <Editor resource={resource} namespace={namespace} name={name} object={object} deleted={deleted} />
         )}
+        {current === "data" && <Data object={object} />}
         {current === "fields" && <Fields object={object} />}
         {current === "history" && <History object={object} reference={reference} />}
+        {current === "pod-logs" && <WorkloadLogs object={object} />}
         {current === "logs" && <Logs pod={object} />}
         {current === "terminal" && (
           <Terminal pod={object} />
@@ -182,7 +193,17 @@ function LoadedObject({ resource, namespace, name }: ObjectKey) {
         {current === "ports" && <Ports pod={object} />}
         {current === "reconciles" && <Reconciles of={reference} />}
       </div>
-      {deleting && <DeleteDialog resource={resource} object={object} close={() => setDeleting(false)} />}
+      {action && (
+        <ActionDialog
+          action={action}
+          resource={resource}
+          objects={[{ namespace, name }]}
+          close={(done) => {
+            setAction(null);
+            if (done && action.id === "delete" && !object.metadata.finalizers?.length) navigate(kindLink(resource));
+          }}
+        />
+      )}
     </Page>
   );
 }
@@ -220,63 +241,5 @@ function Metadata({ object, owners, namespace }: { object: Json; owners: Json[];
         </Chip>
       )}
     </div>
-  );
-}
-
-function DeleteDialog({ resource, object, close }: { resource: Resource; object: Json; close: () => void }) {
-  const [policy, setPolicy] = useState("Background");
-  const [error, setError] = useState<Error | null>(null);
-  const [busy, setBusy] = useState(false);
-  const { name, namespace, uid } = object.metadata;
-  const label = useMemo(() => `${apiVersionOf(resource)} ${resource.kind} ${namespace ? `${namespace}/` : ""}${name}`, []);
-  const remove = async () => {
-    setBusy(true);
-    try {
-      await request(apiPath(resource, namespace, name), {
-        method: "DELETE",
-        body: { apiVersion: "v1", kind: "DeleteOptions", propagationPolicy: policy, preconditions: { uid } },
-      });
-      toast(`Deletion of ${name} requested`);
-      close();
-      if (policy !== "Foreground") navigate(kindLink(resource, { namespace: namespace || undefined }));
-    } catch (failure) {
-      setError(failure as Error);
-      setBusy(false);
-    }
-  };
-  return (
-    <Dialog
-      title={`Delete ${name}?`}
-      close={close}
-      actions={
-        <>
-          <button type="button" class="button" onClick={close}>
-            Cancel
-          </button>
-          <button type="button" class="button button-danger" disabled={busy} onClick={remove}>
-            Delete
-          </button>
-        </>
-      }
-    >
-      <p>{label}</p>
-      <fieldset class="choices">
-        <legend>Objects that it owns</legend>
-        {[
-          ["Background", "are deleted after it"],
-          ["Foreground", "are deleted before it"],
-          ["Orphan", "are not deleted"],
-        ].map(([value, text]) => (
-          <label key={value}>
-            <input type="radio" name="policy" checked={policy === value} onChange={() => setPolicy(value)} /> {text} <span class="muted">({value})</span>
-          </label>
-        ))}
-      </fieldset>
-      {error && (
-        <p class="form-error" role="alert">
-          {error.message}
-        </p>
-      )}
-    </Dialog>
   );
 }

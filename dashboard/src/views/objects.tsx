@@ -1,4 +1,6 @@
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { ACTIONS, type Action } from "../lib/actions";
+import { ActionDialog } from "../components/action-dialog";
 import { discoveryError, findResource, resources, apiPath, discover, type Resource } from "../lib/discovery";
 import { useLiveTable, type Row } from "../lib/live";
 import { HEALTH_ORDER, healthOf, matchesHealth, parseFilter, useKindHealth } from "../lib/health";
@@ -83,6 +85,7 @@ export function Objects({ group, version, plural }: { group: string; version: st
   return <ObjectTable key={`${group}/${version}/${plural}`} resource={resource} />;
 }
 
+const MAX_SELECTED = 100;
 const numeric = new Intl.Collator(undefined, { numeric: true });
 
 function textOf(cell: Json): string {
@@ -106,6 +109,8 @@ function ObjectTable({ resource }: { resource: Resource }) {
   const health = useKindHealth(resource.group, resource.kind).value;
   const wide = params.get("wide") === "1";
   const sort = params.get("sort") || "";
+  const [selected, setSelected] = useState<Set<string>>(new Set());
+  const [action, setAction] = useState<Action | null>(null);
   const table = useLiveTable(apiPath(resource, namespace), { labelSelector: labels || undefined, fieldSelector: fields || undefined }, resource.verbs.includes("watch"));
   const rows = table.rows.value;
   const definitions = table.columns.value.map((column, index) => ({ ...column, index })).filter((column) => wide || !column.priority);
@@ -158,7 +163,7 @@ function ObjectTable({ resource }: { resource: Resource }) {
     columns.push({
       title: column.name,
       description: column.description,
-      width: isName ? `minmax(${Math.max(16, Math.min(width, 30))}ch, ${width * 1.4}fr)` : `minmax(${Math.min(width, 18)}ch, ${width}fr)`,
+      width: isName ? `minmax(min(${Math.max(16, Math.min(width, 30))}ch, 46vw), ${width * 1.4}fr)` : `minmax(${Math.min(width, 18)}ch, ${width}fr)`,
       numeric: column.type === "integer" || column.type === "number",
       sticky: isName,
       sort: sortBy(column.name),
@@ -193,6 +198,9 @@ function ObjectTable({ resource }: { resource: Resource }) {
       });
     }
   }
+  const readOnly = info.value?.readOnly;
+  const chosen = rows.filter((row) => selected.has(row.key));
+  const actions = readOnly ? [] : ACTIONS.filter((each) => each.many && each.applies(resource));
   const sortedColumn = columns.findIndex((column) => column.title === sortName);
   const state = table.state.value;
   const error = table.error.value;
@@ -208,9 +216,16 @@ function ObjectTable({ resource }: { resource: Resource }) {
         </>
       }
       actions={
+        <>
+          {!readOnly && resource.verbs.includes("create") && (
+            <a class="button" href={link(["create"], { kind: `${resource.group || "core"}/${resource.version}/${resource.plural}` })}>
+              <Icon name="plus" /> Create
+            </a>
+          )}
         <span class={`live live-${state}`} title={state === "listed" ? "This kind cannot be watched; it is listed every 10 s" : error && state !== "live" ? error.message : "Changes appear as they happen"}>
           {state === "live" ? "Live" : state === "listed" ? "Listed every 10 s" : state === "loading" ? "Loading" : state === "reconnecting" ? "Reconnecting" : "Stopped"}
         </span>
+        </>
       }
     >
       <div class="toolbar" role="search">
@@ -246,6 +261,33 @@ function ObjectTable({ resource }: { resource: Resource }) {
           open={(row) => navigate(target(row))}
           highlight={(row) => row.changed > 0 && now.peek() - row.changed < 1500}
           sorted={sortedColumn >= 0 ? { column: sortedColumn, descending } : undefined}
+          selection={actions.length ? { keys: selected, change: setSelected, nameOf: (row) => row.meta.name } : undefined}
+        />
+      )}
+      {chosen.length > 0 && (
+        <div class="selection-bar" role="toolbar" aria-label="Selected objects">
+          <span>{chosen.length} selected</span>
+          {actions.map((each) => (
+            <button key={each.id} type="button" class={`button${each.danger ? " button-danger-quiet" : ""}`} disabled={chosen.length > MAX_SELECTED} onClick={() => setAction(each)}>
+              <Icon name={each.icon} /> {each.title}
+            </button>
+          ))}
+          {chosen.length > MAX_SELECTED && <span class="muted">at most {MAX_SELECTED}</span>}
+          <span class="spacer" />
+          <button type="button" class="button button-quiet" onClick={() => setSelected(new Set())}>
+            Clear
+          </button>
+        </div>
+      )}
+      {action && (
+        <ActionDialog
+          action={action}
+          resource={resource}
+          objects={chosen.map((row) => ({ namespace: row.meta.namespace, name: row.meta.name }))}
+          close={(done) => {
+            setAction(null);
+            if (done) setSelected(new Set());
+          }}
         />
       )}
     </Page>
@@ -276,7 +318,7 @@ function Unreadable({ error, resource, namespace }: { error: Error; resource: Re
 function NoObjects({ resource }: { resource: Resource }) {
   return (
     <>
-      Create one with <code>kubectl apply -f</code>; the <a href={`#/schema/${resource.group || "core"}/${resource.version}/${resource.kind}`}>schema of {resource.kind}</a> has an example.
+      <a href={link(["create"], { kind: `${resource.group || "core"}/${resource.version}/${resource.plural}` })}>Create one from YAML</a>; the <a href={`#/schema/${resource.group || "core"}/${resource.version}/${resource.kind}`}>schema of {resource.kind}</a> has an example.
     </>
   );
 }

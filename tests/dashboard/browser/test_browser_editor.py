@@ -166,7 +166,7 @@ async def test_an_object_is_deleted_after_confirmation(open_view: OpenView, demo
     await demo.client.create(ConfigMap(metadata=ObjectMeta(name="deleted", namespace="default")))
     async with open_view("#/object/core/v1/configmaps/default/deleted") as view:
         await view.page.get_by_role("button", name="Delete").click()
-        await view.page.locator("dialog").get_by_role("button", name="Delete").click()
-        await view.page.wait_for_url("**#/objects/core/v1/configmaps?namespace=default")
+        await view.page.locator(".dialog-actions").get_by_role("button", name="Delete").click()
+        await view.page.wait_for_url("**#/objects/core/v1/configmaps")
     names = [each.name for each in await demo.client.list(ConfigMap, namespace="default")]
     assert "deleted" not in names

@@ -155,6 +155,9 @@ async def test_a_command_runs_in_the_terminal(open_view: OpenView, demo: Demo) -
         await view.page.keyboard.type("hostname")
         await view.page.keyboard.press("Enter")
         await view.page.locator(".xterm-rows > div", has_text=re.compile("^shell")).first.wait_for()
+        await view.page.keyboard.type("printenv TERM")
+        await view.page.keyboard.press("Enter")
+        await view.page.locator(".xterm-rows > div", has_text=re.compile("^xterm-256color")).wait_for()
     await demo.client.delete(Pod, "shell", namespace="default")
 
 

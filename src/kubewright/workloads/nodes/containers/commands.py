@@ -129,11 +129,23 @@ async def _run(context: CommandContext, run: ContainerRun) -> int:
     name = posixpath.basename(context.arguments[0])
     if name in ("sh", "bash", "ash"):
         return await _shell(context, run)
+    if name == "env" and len(context.arguments) > 1:
+        return await _run_with_variables(context, run)
     command = COMMANDS.get(name)
     if command is None:
         context.errors += f"exec: {context.arguments[0]!r}: executable file not found in $PATH\n".encode()
         return NOT_FOUND
     return await command(context)
+
+
+async def _run_with_variables(context: CommandContext, run: ContainerRun) -> int:
+    """Run `env NAME=VALUE ... COMMAND`."""
+    words = context.arguments[1:]
+    while words and "=" in words[0]:
+        name, _, value = words.pop(0).partition("=")
+        context.request.variables[name] = value
+    context.arguments = words or ["env"]
+    return await _run(context, run)
 
 
 async def _shell(context: CommandContext, run: ContainerRun) -> int:
@@ -218,6 +230,7 @@ def environment(request: ExecRequest, run: ContainerRun) -> dict[str, str]:
             if container.get("name") == request.container:
                 for variable in container.get("env") or ():
                     values[variable["name"]] = _value(variable, pod)
+    values.update(request.variables)
     return values
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kubewright.apiserver.streams.contract import ByteStream, ProcessStreams
@@ -166,6 +166,8 @@ class ExecRequest:
     pod: Object
     container: str
     streams: ProcessStreams
+    variables: dict[str, str] = field(default_factory=dict)
+    """Variables that the command adds to the environment of the container."""
 
 
 ExecResult = ExecOutput | str | bytes | int | None
