@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -261,35 +261,43 @@ async def test_a_signer_issues_once(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "expected"),
+    ("create_status", "expected"),
     [
-        (decision("Approved"), 'Unsupported value: "Approved": supported values: "Issued", "Denied"'),
-        (decision("Denied", certificateChain="x"), "non-condition status fields must be empty"),
-        ({"certificateChain": "x"}, 'status is immutable unless transitioning to "Issued"'),
-        (decision(), "issued certificate chain must contain at least one certificate"),
-        (issued(*chain(ec.generate_private_key(ec.SECP256R1()))), "not issued to the requested public key"),
+        (lambda: decision("Approved"), 'Unsupported value: "Approved": supported values: "Issued", "Denied"'),
+        (lambda: decision("Denied", certificateChain="x"), "non-condition status fields must be empty"),
+        (lambda: {"certificateChain": "x"}, 'status is immutable unless transitioning to "Issued"'),
+        (lambda: decision(), "issued certificate chain must contain at least one certificate"),
         (
-            issued(chain()[0].replace("CERT", "OTHER "), datetime.now(UTC)),
+            lambda: issued(*chain(ec.generate_private_key(ec.SECP256R1()))),
+            "not issued to the requested public key",
+        ),
+        (
+            lambda: issued(chain()[0].replace("CERT", "OTHER "), datetime.now(UTC)),
             "entirely of CERTIFICATE PEM blocks",
         ),
-        (issued(*chain(), notBefore=None), "status.notBefore: Required value"),
-        (issued(*chain(), notBefore="2020-01-01T00:00:00Z"), "must be set to the NotBefore time encoded"),
-        (issued(*chain(KEY, HOUR / 2), HOUR / 2), "leaf certificate lifetime must be >= 1 hour"),
-        (issued(*chain(KEY, 25 * HOUR), 25 * HOUR), "must be <= spec.maxExpirationSeconds (86400)"),
+        (lambda: issued(*chain(), notBefore=None), "status.notBefore: Required value"),
         (
-            issued(*chain(), beginRefreshAt="2020-01-01T00:00:00Z"),
+            lambda: issued(*chain(), notBefore="2020-01-01T00:00:00Z"),
+            "must be set to the NotBefore time encoded",
+        ),
+        (lambda: issued(*chain(KEY, HOUR / 2), HOUR / 2), "leaf certificate lifetime must be >= 1 hour"),
+        (lambda: issued(*chain(KEY, 25 * HOUR), 25 * HOUR), "must be <= spec.maxExpirationSeconds (86400)"),
+        (
+            lambda: issued(*chain(), beginRefreshAt="2020-01-01T00:00:00Z"),
             "at least 10 minutes after status.notBefore",
         ),
         (
-            issued(*chain(), beginRefreshAt="2099-01-01T00:00:00Z"),
+            lambda: issued(*chain(), beginRefreshAt="2099-01-01T00:00:00Z"),
             "at least 10 minutes before status.notAfter",
         ),
-        (issued(*chain(KEY, HOUR, x509.DNSName("a..b"))), "should not contain '..'"),
+        (lambda: issued(*chain(KEY, HOUR, x509.DNSName("a..b"))), "should not contain '..'"),
     ],
 )
-async def test_invalid_decisions(cluster: Cluster, status: Object, expected: str) -> None:
+async def test_invalid_decisions(
+    cluster: Cluster, create_status: Callable[[], Object], expected: str
+) -> None:
     made = await cluster.admin.create(REQUESTS, cluster.request())
-    given = {name: value for name, value in status.items() if value is not None}
+    given = {name: value for name, value in create_status().items() if value is not None}
     assert expected in await rejection(decide(cluster.admin, made, given))
 
 

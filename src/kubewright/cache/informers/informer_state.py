@@ -19,6 +19,8 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from kubewright.api.encoding.codec import ObjectHeader, decoder
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import revision_number
@@ -297,11 +299,11 @@ class InformerState:
 
     def receive_deletion(self, key: ObjectKey, revision: int, event: ObjectEvent | None = None) -> None:
         """Remove an object, unless the stored version is newer."""
+        known = self.store.get(key)
         if event is not None and not self.filtered:
-            self.own_writes.confirm_deletion(event.header.metadata.uid or "")
+            self._confirm_deletion(known, event)
         if self.undecodable and self.undecodable.pop(key, None) is not None:
             self.generation += 1
-        known = self.store.get(key)
         if known is None or (revision and known.revision > revision):
             return
         self.own_writes.raise_floor(key, max(revision, known.revision))
@@ -311,6 +313,17 @@ class InformerState:
         if event is not None and self.metadata_only:
             known = known.with_object(event.raw)
         self._dispatch(ObjectChange(key, known, None))
+
+    def _confirm_deletion(self, known: CacheEntry | None, event: ObjectEvent) -> None:
+        """Forget an own deletion that an event confirms: that of the stored object, unless it is newer."""
+        if known is not None and known.revision <= event.revision:
+            self.own_writes.confirm_deletion(known.uid)
+            return
+        try:
+            uid = event.header.metadata.uid
+        except msgspec.DecodeError:
+            return  # what is stored for the object cannot be decoded
+        self.own_writes.confirm_deletion(uid or "")
 
     def finish_state(self) -> None:
         """Call the handlers that joined during a list for changes from now on."""
