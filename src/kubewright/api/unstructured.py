@@ -144,7 +144,8 @@ class Unstructured(MutableMapping[str, Any]):
     @property
     def labels(self) -> dict[str, str] | None:
         """The labels, not a copy."""
-        return cast("dict[str, str] | None", self.get_nested("metadata", "labels"))
+        labels: dict[str, str] | None = self.get_nested("metadata", "labels")
+        return labels
 
     @labels.setter
     def labels(self, value: dict[str, str] | None) -> None:
@@ -153,7 +154,8 @@ class Unstructured(MutableMapping[str, Any]):
     @property
     def annotations(self) -> dict[str, str] | None:
         """The annotations, not a copy."""
-        return cast("dict[str, str] | None", self.get_nested("metadata", "annotations"))
+        annotations: dict[str, str] | None = self.get_nested("metadata", "annotations")
+        return annotations
 
     @annotations.setter
     def annotations(self, value: dict[str, str] | None) -> None:

@@ -51,15 +51,16 @@ def _wrap_socket(
     **options: Any,
 ) -> ssl.SSLSocket:
     wrap = partial(_real_wrap_socket, context, sock, server_side, False, *args, **options)
-    connection: ssl.SSLSocket = _without_dates(context, wrap)
-    connection.do_handshake_on_connect = do_handshake_on_connect  # type: ignore[attr-defined]
-    if do_handshake_on_connect and connection._connected:  # type: ignore[attr-defined]
+    connection = _without_dates(context, wrap)  # with its private attributes
+    connection.do_handshake_on_connect = do_handshake_on_connect
+    if do_handshake_on_connect and connection._connected:
         try:
             connection.do_handshake()
         except (OSError, ValueError):
             connection.close()
             raise
-    return connection
+    wrapped: ssl.SSLSocket = connection
+    return wrapped
 
 
 def _without_dates(context: ssl.SSLContext, wrap: Callable[[], Any]) -> Any:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+from typing import Any
 
 logger = logging.getLogger("kubewright.apiserver")
 
@@ -45,8 +46,8 @@ def request_client_certificates(context: ssl.SSLContext) -> None:
         elif kind == FINISHED:
             connection.context = established
 
-    # Typed as private in typeshed; the ssl module documents it in its docstring.
-    context._msg_callback = on_message  # type: ignore[attr-defined]
+    observed: Any = context  # typeshed lacks the attribute, which the ssl module documents in its docstring
+    observed._msg_callback = on_message
 
 
 def _trusting(certificate: bytes) -> ssl.SSLContext:

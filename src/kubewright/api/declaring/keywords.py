@@ -52,7 +52,8 @@ def _problem(name: str, known: list[str], others: Mapping[str, Iterable[str]]) -
 def explain_keywords(cls: ClassT) -> ClassT:
     """Make a dataclass raise `keyword_error` for unknown keyword arguments."""
     names = [field.name for field in fields(cls) if field.init]
-    original: Any = cls.__init__  # type: ignore[misc]
+    constructor: Any = cls
+    original = constructor.__init__
 
     @wraps(original)
     def initialize(self: object, *args: object, **arguments: object) -> None:
@@ -60,5 +61,5 @@ def explain_keywords(cls: ClassT) -> ClassT:
             raise keyword_error(cls.__name__, arguments, names)
         original(self, *args, **arguments)
 
-    cls.__init__ = initialize  # type: ignore[misc]
+    constructor.__init__ = initialize
     return cls

@@ -172,13 +172,7 @@ class VirtualLoop(SimulatedClock, asyncio.base_events.BaseEventLoop):
     ) -> events.Handle:
         """Run a callback after those that are ready, unless its simulated process has been killed."""
         handle = events.Handle(callback, args, self, context)
-        process: ProcessState | None = handle._context.get(PROCESS)  # type: ignore[attr-defined]
-        if process is None or not (process.dead or process.paused):
-            self._ready.append(handle)
-        elif process.dead:
-            process.abandoned.append(handle)
-        else:
-            process.retained.append(handle)
+        self.add_ready(handle)
         return handle
 
     call_soon_threadsafe = call_soon  # type: ignore[assignment]
@@ -188,12 +182,13 @@ class VirtualLoop(SimulatedClock, asyncio.base_events.BaseEventLoop):
     ) -> events.TimerHandle:
         """Run a callback at a virtual time."""
         timer = events.TimerHandle(when, callback, args, self, context)
-        process: ProcessState | None = timer._context.get(PROCESS)  # type: ignore[attr-defined]
+        handle: Any = timer  # with its private attributes
+        process: ProcessState | None = handle._context.get(PROCESS)
         if process is not None and process.dead:
             process.abandoned.append(timer)
             return timer
         heapq.heappush(self._scheduled, timer)
-        timer._scheduled = True  # type: ignore[attr-defined]
+        handle._scheduled = True
         return timer
 
     def _run_once(self) -> None:
@@ -239,15 +234,15 @@ class VirtualLoop(SimulatedClock, asyncio.base_events.BaseEventLoop):
         if self.max_steps and self.step > self.max_steps:
             raise Livelock(f"more than {self.max_steps} task switches in one run")
 
-    def add_ready(self, handle: events.Handle) -> None:
-        """Run a callback after those that are ready, as `call_soon` does."""
-        process: ProcessState | None = handle._context.get(PROCESS)  # type: ignore[attr-defined]
-        if process is not None and process.dead:
-            process.abandoned.append(handle)
-        elif process is not None and process.paused:
-            process.retained.append(handle)
-        else:
+    def add_ready(self, handle: Any) -> None:
+        """Run the handle of a callback after those that are ready, as `call_soon` does."""
+        process: ProcessState | None = handle._context.get(PROCESS)
+        if process is None or not (process.dead or process.paused):
             self._ready.append(handle)
+        elif process.dead:
+            process.abandoned.append(handle)
+        else:
+            process.retained.append(handle)
 
     def _process_events(self, event_list: Any) -> None:
         """There are no file descriptors."""
@@ -329,7 +324,7 @@ class VirtualLoop(SimulatedClock, asyncio.base_events.BaseEventLoop):
         task.number = self._numbers  # before __init__, which adds the task to a set
         context: Context | None = options.get("context")
         task.process = PROCESS.get() if context is None else context.get(PROCESS)
-        task.__init__(coroutine, loop=loop, **options)  # type: ignore[misc]
+        asyncio.Task.__init__(task, coroutine, loop=loop, **options)
         if task.process is not None and self.on_task is not None:
             self.on_task(task)
         return task
@@ -368,7 +363,7 @@ class VirtualLoop(SimulatedClock, asyncio.base_events.BaseEventLoop):
         process.retained.clear()
         for task in asyncio.all_tasks(self):
             if isinstance(task, NumberedTask) and task.process is process:
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                _end_silently(task)
                 process.abandoned.append(task)
         self._remove(process, process.abandoned)
 
@@ -408,7 +403,7 @@ class VirtualLoop(SimulatedClock, asyncio.base_events.BaseEventLoop):
                 self.run_until_complete(asyncio.wait(tasks, timeout=1.0))
         self.run_until_complete(self.shutdown_asyncgens())
         for task in asyncio.all_tasks(self):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            _end_silently(task)
         self.close()
 
     def _remove(self, process: ProcessState, target: list[Any]) -> None:
@@ -420,3 +415,8 @@ class VirtualLoop(SimulatedClock, asyncio.base_events.BaseEventLoop):
                 target.append(handle)
             else:
                 ready.append(handle)
+
+
+def _end_silently(task: Any) -> None:
+    """Let a pending task be destroyed without the message of asyncio."""
+    task._log_destroy_pending = False

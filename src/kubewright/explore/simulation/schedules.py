@@ -21,8 +21,6 @@ from .loop import NumberedTask
 from .process_target import ProcessTarget, complete
 
 if TYPE_CHECKING:
-    from asyncio import events
-
     from kubewright.controller.controller import ReconcileInfo
     from kubewright.explore.runs.trace import TraceEvent
 
@@ -82,9 +80,9 @@ class Schedule:
             await asyncio.sleep(delay)
         self._waiting.discard(event.task)
 
-    def resume(self, handle: events.Handle, task: NumberedTask[Any]) -> bool:
+    def resume(self, handle: Any, task: NumberedTask[Any]) -> bool:
         """Return whether a task continues now after another await; otherwise it continues later."""
-        context: contextvars.Context = handle._context  # type: ignore[attr-defined]
+        context: contextvars.Context = handle._context
         info = context.get(current_reconcile)
         if info is None or task.number in self._waiting:
             return True
@@ -145,9 +143,9 @@ def note_task(task: NumberedTask[Any]) -> None:
         schedule.add_subtask(task)
 
 
-def _resume(handle: events.Handle) -> bool:
+def _resume(handle: Any) -> bool:
     """Return whether a callback of the loop runs now."""
-    task = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]
+    task = getattr(handle._callback, "__self__", None)
     process = task.process if isinstance(task, NumberedTask) else None
     schedule = getattr(process, "schedule", None)
     return schedule is None or schedule.resume(handle, task)

@@ -8,7 +8,7 @@ If the graph is not valid, nothing is applied, and the next attempt follows the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from kubewright.api.declaring.declarations import Rbac
 from kubewright.api.gvk import GroupVersionKind
@@ -26,7 +26,7 @@ from kubewright.manager.contexts.context import OWNERSHIP_CONFLICT, Context
 from kubewright.manager.operators.injection import InjectedFunction, OperatorFunction, describe
 
 from .rendered_kinds import rule_for_members
-from .set_status import DELETION_RETRY_SECONDS, SetState, has_field, is_new, record_changes, report, shortened
+from .set_status import SetState, delete_members, has_field, is_new, record_changes, report, shortened
 
 if TYPE_CHECKING:
     from kubewright.composition.template import CompositionTemplate
@@ -62,7 +62,8 @@ class ComposedKind(OperatorFunction):
         """Apply the graph of an object and report its state."""
         ctx: Context[Any] = values["context"]
         generation = ctx.object.metadata.generation
-        sets = cast(GraphSets, ctx.desired)
+        sets = ctx.desired
+        assert isinstance(sets, GraphSets)
         try:
             graph = await self._compose(values)
             if not isinstance(graph, Graph):
@@ -94,11 +95,7 @@ class ComposedKind(OperatorFunction):
 
     async def finalize(self, ctx: Context[Any]) -> Result | None:
         """Delete all objects of the set, dependent ones first, before the object itself."""
-        remaining = await cast(GraphSets, ctx.desired).delete(ctx.object)
-        if not remaining:
-            return None
-        await report(ctx, SetState.deleting(remaining), ctx.object.metadata.generation)
-        return Result(requeue_after=DELETION_RETRY_SECONDS)
+        return await delete_members(ctx)
 
 
 def template_function(kind: type[MetaObject], template: CompositionTemplate) -> Callable[..., object]:

@@ -10,7 +10,7 @@ The status is that of `set_status`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from kubewright.api.declaring.declarations import Rbac, pluralize
 from kubewright.api.encoding import codec
@@ -22,7 +22,7 @@ from kubewright.controller.children.object_sets import MemberReadiness, ObjectSe
 from kubewright.controller.request import Result
 from kubewright.manager.contexts.context import Context
 
-from .set_status import DELETION_RETRY_SECONDS, SetState, is_new, record_changes, report
+from .set_status import SetState, delete_members, is_new, record_changes, report
 from .template_folder import RenderError, TemplateFolder
 
 _VERBS: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
@@ -39,7 +39,8 @@ class RenderedKind:
 
     async def reconcile(self, ctx: Context[Any]) -> None:
         """Render the templates, apply the objects, and report their state."""
-        obj, sets = ctx.object, cast(ObjectSets, ctx.desired)
+        obj, sets = ctx.object, ctx.desired
+        assert isinstance(sets, ObjectSets)
         generation = obj.metadata.generation
         raw = base_of(obj)
         try:
@@ -61,11 +62,7 @@ class RenderedKind:
 
     async def finalize(self, ctx: Context[Any]) -> Result | None:
         """Delete all objects of the set before the object itself."""
-        remaining = await cast(ObjectSets, ctx.desired).delete(ctx.object)
-        if not remaining:
-            return None
-        await report(ctx, SetState.deleting(remaining), ctx.object.metadata.generation)
-        return Result(requeue_after=DELETION_RETRY_SECONDS)
+        return await delete_members(ctx)
 
     def _samples(self) -> list[dict[str, Any]]:
         try:

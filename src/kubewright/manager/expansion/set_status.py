@@ -16,6 +16,8 @@ from typing import Any, Final
 
 from kubewright.api.conditions import get_condition, set_condition
 from kubewright.api.meta import Condition
+from kubewright.controller.children.object_sets import ObjectSets
+from kubewright.controller.request import Result
 from kubewright.manager.contexts.context import Context
 
 DELETION_RETRY_SECONDS: Final = 10.0
@@ -91,3 +93,14 @@ def has_field(status: Any, name: str) -> bool:
 def shortened(message: str) -> str:
     """Return a message of at most 1024 characters."""
     return message if len(message) <= MAX_MESSAGE else f"{message[: MAX_MESSAGE - 4]} ..."
+
+
+async def delete_members(ctx: Context[Any]) -> Result | None:
+    """Delete the members of the set, dependent ones first; return when to check those that still exist."""
+    sets = ctx.desired
+    assert isinstance(sets, ObjectSets)
+    remaining = await sets.delete(ctx.object)
+    if not remaining:
+        return None
+    await report(ctx, SetState.deleting(remaining), ctx.object.metadata.generation)
+    return Result(requeue_after=DELETION_RETRY_SECONDS)

@@ -94,9 +94,11 @@ class InjectedFunction(OperatorFunction):
         """
         super().__init__(function, is_async=is_async(function))
         subject = describe(function)
-        target: Any = function if inspect.isroutine(function) else type(function).__call__
+        target: Any = function
         if isinstance(function, type):
-            target, self.is_async = function.__init__, False  # type: ignore[misc]
+            target, self.is_async = target.__init__, False
+        elif not inspect.isroutine(function):
+            target = type(function).__call__
         try:
             hints = typing.get_type_hints(target)
         except NameError as error:

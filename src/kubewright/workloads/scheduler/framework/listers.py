@@ -6,7 +6,7 @@ Decoded objects are cached per version, and shared: plug-ins must not change the
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 from kubewright.api.meta import MetaObject
 from kubewright.cache import Cache
@@ -46,12 +46,17 @@ class StaticLister:
 
     def get(self, kind: type[T], name: str, *, namespace: str = "") -> T | None:
         """Return an object, or `None`."""
-        return cast("T | None", self._objects.get(kind, {}).get((namespace, name)))
+        found: Any = self._objects.get(kind, {}).get((namespace, name))
+        return found if isinstance(found, kind) else None
 
     def list(self, kind: type[T], *, namespace: str | None = None) -> Iterable[T]:
         """Return the objects of a kind."""
-        objects = cast("dict[tuple[str, str], T]", self._objects.get(kind, {}))
-        return [obj for key, obj in objects.items() if namespace is None or key[0] == namespace]
+        objects = self._objects.get(kind, {})
+        return [
+            obj
+            for key, obj in objects.items()
+            if isinstance(obj, kind) and (namespace is None or key[0] == namespace)
+        ]
 
 
 class InformerLister:
@@ -60,7 +65,8 @@ class InformerLister:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._informers: dict[type[Any], Informer] = {}
-        self._decoded: dict[type[Any], dict[ObjectKey, tuple[CacheEntry, Any]]] = {}
+        self._decoded: dict[type[Any], dict[ObjectKey, Any]] = {}
+        """Entries of the cache, each with its object."""
 
     def add(self, kind: type[MetaObject], informer: Informer) -> None:
         """Serve a kind from an informer."""
@@ -89,9 +95,9 @@ class InformerLister:
 
     def _decode(self, kind: type[T], key: ObjectKey, entry: CacheEntry) -> T:
         decoded = self._decoded[kind]
-        known = decoded.get(key)
-        if known is not None and known[0] is entry:
-            return cast("T", known[1])
-        obj = entry.decode(kind)
-        decoded[key] = (entry, obj)
-        return obj
+        known, obj = decoded.get(key, (None, None))
+        if known is not entry:
+            obj = entry.decode(kind)
+            decoded[key] = (entry, obj)
+        found: T = obj
+        return found
