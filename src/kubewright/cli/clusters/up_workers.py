@@ -87,8 +87,8 @@ async def serve_worker(create: Callable[[], ControlPlane], options: UpOptions) -
     from kubewright.storage import StorageError
     from kubewright.storage.socket.storage import SocketStorage
 
+    plane = create()  # raises if this is not the process of a worker, which has no such parent
     exit_with_parent()
-    plane = create()
     assert isinstance(plane.store, SocketStorage)
     signals = StopSignals()
     lost: list[StorageError] = []
