@@ -14,5 +14,7 @@ of Kubewright.
 - `injector`: `FaultInjector`, which names the requests of the program and injects faults in the server
 - `watches`: the events of a watch on their way to the program
 - `process`: `ForeignProcess`, the program with its kubeconfig and log
+- `preloading`: `ProgramTemplate`, which starts a program in Python without importing its libraries again
+- `template`: what a template runs in the interpreter of the program
 - `replay`: repeats a run, and `check_command` for tests
 """

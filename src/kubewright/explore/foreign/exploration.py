@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kubewright.explore.exploration import Exploration, ExplorationBudget, Progress, Violation, key_of
@@ -23,6 +25,7 @@ from kubewright.explore.minimise import minimise
 from kubewright.explore.runs.run_result import Finding
 
 from .foreign_run import ForeignOptions, ProgramRun, run_command
+from .preloading import ProgramTemplates
 
 if TYPE_CHECKING:
     from kubewright.explore.runs.run_result import Run
@@ -48,9 +51,11 @@ class _Explorer:
         families: Sequence[str],
         budget: ExplorationBudget,
         jobs: int,
+        templates: ProgramTemplates,
         on_progress: OnProgress | None,
     ) -> None:
         self.options = options
+        self.templates = templates
         self.families = families
         self.jobs = max(jobs, 1)
         self.result = Exploration()
@@ -148,7 +153,8 @@ class _Explorer:
     async def run(self, options: ForeignOptions, scenario: Scenario, **values: Any) -> ProgramRun:
         """Make a run, and count it."""
         self.result.runs += 1
-        return await run_command(options, scenario, **values)
+        async with self.templates.borrowed() as template:
+            return await run_command(options, scenario, template=template, **values)
 
     def report(self, scenario: Scenario, done: int, total: int) -> None:
         """Report the progress."""
@@ -273,11 +279,30 @@ async def explore_command(
 
     `stop` ends the exploration early when it is set, with what was found.
     """
+    with tempfile.TemporaryDirectory(prefix="kubewright-explore-") as scratch:
+        templates = ProgramTemplates(options.command, directory=options.directory, scratch=Path(scratch))
+        try:
+            return await _explore(options, scenarios, families, budget, jobs, templates, stop, on_progress)
+        finally:
+            await templates.aclose()
+
+
+async def _explore(
+    options: ForeignOptions,
+    scenarios: Sequence[Scenario],
+    families: Sequence[str] | None,
+    budget: ExplorationBudget | None,
+    jobs: int,
+    templates: ProgramTemplates,
+    stop: asyncio.Event | None,
+    on_progress: OnProgress | None,
+) -> Exploration:
     explorer = _Explorer(
         options,
         families=program_families() if families is None else families,
         budget=budget or ExplorationBudget(),
         jobs=jobs,
+        templates=templates,
         on_progress=on_progress,
     )
     result = explorer.result

@@ -32,6 +32,7 @@ from kubewright.explore.state import StateRecorder, describe_change, is_ignored
 
 from .activity import Activity
 from .injector import FaultInjector
+from .preloading import ProgramTemplate
 from .process import CommandError, ForeignProcess
 
 if TYPE_CHECKING:
@@ -400,15 +401,17 @@ async def run_command(
     reference: ProgramRun | None = None,
     skip: Sequence[int] = (),
     is_known: IsKnown = _nothing_known,
+    template: ProgramTemplate | None = None,
 ) -> ProgramRun:
     """Run a scenario against a program with planned faults; raise `CommandError` if it does not start.
 
-    A fault without the name of its point is at the point that has its number in the reference run.
+    A fault without the name of its point is at the point that has its number in the reference run. With
+    `template`, the program does not import its libraries again.
     """
     if reference is not None:
         faults = [each if each.name else each.named_in(reference.trace) for each in faults]
     async with _running(
-        options, scenario, reference=reference, plan=plan_of(faults), is_known=is_known
+        options, scenario, template, reference=reference, plan=plan_of(faults), is_known=is_known
     ) as run:
         await run.prepare()
         await run.start()
@@ -438,14 +441,18 @@ async def run_command(
 
 
 @asynccontextmanager
-async def _running(options: ForeignOptions, scenario: Scenario, **values: Any) -> AsyncIterator[_ForeignRun]:
+async def _running(
+    options: ForeignOptions, scenario: Scenario, template: ProgramTemplate | None, **values: Any
+) -> AsyncIterator[_ForeignRun]:
     with tempfile.TemporaryDirectory(prefix="kubewright-explore-") as scratch:
-        kubeconfig = Path(scratch) / "kubeconfig"
+        kubeconfig = template.kubeconfig if template is not None else Path(scratch) / "kubeconfig"
+        kubeconfig.unlink(missing_ok=True)
         process = ForeignProcess(
             options.command,
             kubeconfig=kubeconfig,
             log=Path(scratch) / "output.log",
             directory=options.directory,
+            template=template,
         )
         nodes = scenario.nodes or (1 if scenario.controllers else 0)
         async with ControlPlane(port=0, store="memory:", kubeconfig=kubeconfig, nodes=nodes) as plane:

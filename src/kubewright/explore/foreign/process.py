@@ -14,6 +14,8 @@ import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from .preloading import ProgramTemplate, TemplateProcess
+
 RESTART_SECONDS = 0.5
 """Seconds between the end of the program and its next start."""
 MAX_STARTS = 10
@@ -34,8 +36,10 @@ class ForeignProcess:
         log: Path,
         directory: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        template: ProgramTemplate | None = None,
     ) -> None:
-        """`environment`: variables in addition to those of this process."""
+        """`environment`: variables in addition to those of this process; not with a template."""
+        self._template = template
         try:
             self.arguments = shlex.split(command)
         except ValueError as error:
@@ -54,7 +58,7 @@ class ForeignProcess:
         own = {"KUBECONFIG": str(kubeconfig), "PYTHONUNBUFFERED": "1"}
         self._environment = {**os.environ, **own, **(environment or {})}
         self._directory = directory
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: asyncio.subprocess.Process | TemplateProcess | None = None
         self._task: asyncio.Task[None] | None = None
         self._killed = False
 
@@ -77,9 +81,17 @@ class ForeignProcess:
         """Start the program; raise `CommandError` if that is not possible."""
         self.starts += 1
         self._killed = False
+        self._process = await self._template.start(self.log) if self._template is not None else None
+        if self._process is None:
+            self._process = await self._execute()
+        if self.on_start is not None:
+            self.on_start()
+        self._task = asyncio.create_task(self._supervise(self._process))
+
+    async def _execute(self) -> asyncio.subprocess.Process:
         with self.log.open("ab") as output:
             try:
-                self._process = await asyncio.create_subprocess_exec(
+                return await asyncio.create_subprocess_exec(
                     *self.arguments,
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=output,
@@ -90,11 +102,8 @@ class ForeignProcess:
                 )
             except OSError as error:
                 raise CommandError(f"cannot run {self.arguments[0]}: {error.strerror}") from None
-        if self.on_start is not None:
-            self.on_start()
-        self._task = asyncio.create_task(self._supervise(self._process))
 
-    async def _supervise(self, process: asyncio.subprocess.Process) -> None:
+    async def _supervise(self, process: asyncio.subprocess.Process | TemplateProcess) -> None:
         code = await process.wait()
         # What the program has started and left behind would write beside its next start.
         _kill_group(process.pid)

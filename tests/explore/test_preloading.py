@@ -1,0 +1,74 @@
+"""Programs in Python are started from a template that has imported their libraries."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from kubewright.explore.foreign.preloading import ProgramTemplates, python_command
+from kubewright.explore.foreign.template import libraries
+
+PROGRAM = """
+import os
+import sys
+
+import click
+
+assert "click.testing" not in sys.modules
+print(os.environ["KUBECONFIG"], sys.argv[1:], __name__, "prompt" in vars(click), os.getppid(), flush=True)
+sys.exit(3)
+"""
+
+
+def test_commands_of_python_are_recognised(tmp_path: Path) -> None:
+    script = tmp_path / "tool"
+    script.write_text(f"#!{sys.executable}\nprint()\n")
+    script.chmod(0o700)
+    assert python_command(f"{sys.executable} shop.py --fast") == [sys.executable, "shop.py", "--fast"]
+    assert python_command(f"{sys.executable} -m kopf run") == [sys.executable, "-m", "kopf", "run"]
+    assert python_command(f"{script} run shop.py") == [sys.executable, str(script), "run", "shop.py"]
+    for other in ("/bin/ls", "sh -c 'python shop.py'", f"{sys.executable} -c pass", "does-not-exist", "'"):
+        assert python_command(other) is None, other
+
+
+def test_only_installed_libraries_are_imported_in_advance(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import os, click\nfrom rich.console import Console\nimport neighbour\n")
+    (tmp_path / "neighbour.py").write_text("raise RuntimeError('imported')\n")
+    assert libraries([str(program), str(tmp_path / "missing.py")]) == ["click", "rich.console"]
+
+
+def test_a_template_starts_a_program_again_and_again(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    log = tmp_path / "log"
+
+    async def start_twice() -> tuple[list[int], set[int]]:
+        templates = ProgramTemplates(
+            f"{sys.executable} program.py --fast", directory=tmp_path, scratch=tmp_path
+        )
+        codes, pids = [], set()
+        try:
+            for _ in range(2):
+                async with templates.borrowed() as template:
+                    assert template is not None
+                    process = await template.start(log)
+                    assert process is not None
+                    pids.add(process.pid)
+                    codes.append(await process.wait())
+        finally:
+            await templates.aclose()
+        return codes, pids
+
+    codes, pids = asyncio.run(start_twice())
+    assert codes == [3, 3]
+    assert len(pids) == 2
+    lines = log.read_text().splitlines()
+    assert len(lines) == 2
+    kubeconfig, *rest = lines[0].rsplit(maxsplit=1)[0].split(" ", 1)
+    assert kubeconfig == str(tmp_path / "kubeconfig-1")
+    assert rest == ["['--fast'] __main__ True"]
+    parents = {line.rsplit(maxsplit=1)[1] for line in lines}
+    assert len(parents) == 1
+    assert parents != {str(os.getpid())}
