@@ -122,6 +122,8 @@ class Normaliser:
             return "{me}"
         elif key == "verbs" and isinstance(item, list):
             return sorted(item, key=str)
+        elif key == "cells" and isinstance(item, list) and self._user:
+            item = [_RECORDED_USER if cell == self._user else cell for cell in item]
         return self.value(item, managed_fields=managed_fields, list_metadata=is_list and key == "metadata")
 
 

@@ -8,6 +8,7 @@ import pytest
 from tests.patch.managed_widgets import SCHEMA, STATUS, T0, T1, T2, TEXT, entry, manager, owners, widget
 
 from kubewright.api.errors import APIError
+from kubewright.api.kubernetes_version import KubernetesVersion, serving
 from kubewright.patch import ApplyConflict, FieldManager, VersionNotServed
 from kubewright.schema.structural import Node
 
@@ -134,4 +135,7 @@ def test_owner_in_a_version_without_conversion() -> None:
         )
     seen = {**live, "apiVersion": "example.com/v2"}
     written = at("example.com/v2").update(seen, {**seen, "b": "2"}, "two", T1)
+    assert written["metadata"]["managedFields"] == live["metadata"]["managedFields"]
+    with serving(KubernetesVersion.parse("1.36")):
+        written = at("example.com/v2").update(seen, {**seen, "b": "2"}, "two", T1)
     assert "managedFields" not in written["metadata"]

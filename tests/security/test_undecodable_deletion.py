@@ -18,6 +18,7 @@ from tests.security.test_undecodable_reads import KEY as WIDGET
 from tests.storage.conftest import etcd_server, new_url, postgresql_server  # noqa: F401
 
 from kubewright.api.errors import APIError, StoreReadError
+from kubewright.api.kubernetes_version import KubernetesVersion
 from kubewright.apiserver import HTTPRequest, User
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
@@ -78,20 +79,32 @@ async def test_a_watch_ends_with_the_deletion() -> None:
         assert stream is not None
         (event,) = [json.loads(chunk) async for chunk in stream]
         assert event["type"] == "ERROR"
-        assert event["object"]["reason"] == "StoreReadError"
+        assert event["object"]["reason"] == "StorageReadError"
         assert event["object"]["message"].startswith("saw a DELETED event, but object data is corrupt - ")
 
 
 @pytest.mark.parametrize(("name", "code"), [("a", 200), ("missing", 404)])
-async def test_other_objects_are_deleted_regularly(name: str, code: int) -> None:
-    """As by a kube-apiserver without the feature gate, which is the default."""
+async def test_other_objects_are_deleted_regularly_in_former_versions(name: str, code: int) -> None:
+    """As by a kube-apiserver without the feature gate, which is the default until 1.36."""
     async with make_server() as server:
+        server.kubernetes_version = KubernetesVersion.parse("1.36")
         talk = Talk(server)
         await create(talk)
         status, _ = await talk("DELETE", f"{BASE}/{name}", UNSAFE)
         assert status == code
         remaining = [each["metadata"]["name"] for each in (await talk.ok("GET", BASE))["items"]]
         assert remaining == [each for each in ("a", "b", "c") if each != name]
+
+
+@pytest.mark.parametrize(("name", "code"), [("a", 409), ("missing", 404)])
+async def test_objects_that_can_be_decoded_are_not_deleted(name: str, code: int) -> None:
+    async with make_server() as server:
+        talk = Talk(server)
+        await create(talk)
+        status, body = await talk("DELETE", f"{BASE}/{name}", UNSAFE)
+        assert status == code
+        assert code != 409 or "unsafe deletion is not allowed" in body["message"]
+        assert len((await talk.ok("GET", BASE))["items"]) == 3
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,7 @@ class ServerTimeout(APIError):
 class StoreReadError(APIError):
     """A stored object cannot be read: it is corrupt, or its encryption key is missing."""
 
-    reason, code = "StoreReadError", 500
+    reason, code = "StorageReadError", 500
 
 
 class ServiceUnavailable(APIError):

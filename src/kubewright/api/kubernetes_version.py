@@ -8,10 +8,18 @@ of Kubernetes. It is read at the first use of another version, so the newest one
 
 A range is the versions that have something: `1.34-` since 1.34, `-1.36` until 1.36, `1.35` or `1.35-1.36` in
 between; empty for all.
+
+Rules that are far below the declaration of a kind, such as the format of an address, read the version of the
+server that serves the current request (`serving_version`), instead of a parameter of every function between:
+
+    if serving_version().enables("StrictIPCIDRValidation"): ...
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple, Self
@@ -72,14 +80,19 @@ class KubernetesVersion(NamedTuple):
         """Return the feature gates of kube-apiserver, by name."""
         found = {}
         for name, changes in version_table()["gates"].items():
-            state = ""
-            for change in changes.split(";"):
-                since, _, changed = change.partition(" ")
-                if _minor(since) <= self.minor:
-                    state = changed
-            if state:
-                found[name] = Gate(state.rstrip("+!"), "+" in state, "!" in state)
+            states = self._states(changes)
+            if states and states[-1]:
+                found[name] = Gate(states[-1].rstrip("+!"), "+" in states[-1], "!" in states[-1])
         return found
+
+    def enables(self, gate: str) -> bool:
+        """Whether a feature is enabled by default; also after its gate was removed."""
+        return gate in _enabled_gates(self)
+
+    def _states(self, changes: str) -> list[str]:
+        """Return the states of a gate until this version; the empty one if it was removed."""
+        parts = [change.partition(" ") for change in changes.split(";")]
+        return [state for since, _, state in parts if _minor(since) <= self.minor]
 
 
 def _minor(text: str) -> int:
@@ -108,6 +121,31 @@ def parse_versions(text: str) -> list[KubernetesVersion]:
 
 
 NEWEST: Final = KubernetesVersion(NEWEST_MINOR)
+
+_serving: ContextVar[KubernetesVersion] = ContextVar("kubernetes_version", default=NEWEST)
+
+
+def serving_version() -> KubernetesVersion:
+    """Return the version of the server that serves the current request."""
+    return _serving.get()
+
+
+@contextmanager
+def serving(version: KubernetesVersion) -> Iterator[None]:
+    """Serve requests as a version."""
+    token = _serving.set(version)
+    try:
+        yield
+    finally:
+        _serving.reset(token)
+
+
+@cache
+def _enabled_gates(version: KubernetesVersion) -> frozenset[str]:
+    states = {name: version._states(changes) for name, changes in version_table()["gates"].items()}
+    return frozenset(
+        name for name, found in states.items() if any(found) and "+" in [*filter(None, found)][-1]
+    )
 
 
 @cache

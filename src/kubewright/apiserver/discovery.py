@@ -17,6 +17,7 @@ from kubewright.api.gvk import GroupVersion, GroupVersionKind, version_priority
 
 from .encoding.negotiation import encode, negotiate, parse_accept, respond
 from .http.messages import HTTPRequest, HTTPResponse
+from .resources.objects import metadata_without_time
 
 if TYPE_CHECKING:
     from .resources.resource import Resource, Version
@@ -237,7 +238,7 @@ class Discovery:
                         entry = self._aggregated_version(group, version, pairs)
                     listed.append(entry)
                 listed += external_versions.values()
-                metadata = {"name": group} if group else {}
+                metadata = metadata_without_time(**({"name": group} if group else {}))
                 priority = max(priorities.get(group, 0), other.get("_priority", 0))
                 items.append((priority, {"metadata": metadata, "versions": listed}))
         for item in external.values():

@@ -21,14 +21,17 @@ from kubewright.api.errors import (
     Timeout,
     Unauthorized,
 )
+from kubewright.api.kubernetes_version import serving
+from kubewright.api.values.go_format import quote
 from kubewright.api.values.times import Duration
 from kubewright.storage.contract import RequestTooLarge, StorageError
 
-from .authentication.impersonation import Impersonator, is_impersonating
+from .authentication.impersonation import Impersonator, IncompleteImpersonation, is_impersonating
 from .authentication.user import MASTERS
 from .authorization import AuthorizationAttributes, Decision, forbidden
 from .encoding.negotiation import encode, status_response
 from .http.messages import HTTPRequest, HTTPResponse
+from .http.messages import text as text_response
 from .http.request_info import RequestInfo, parse_request_info
 from .priority.limits import FairLimit
 
@@ -69,7 +72,11 @@ class RequestPipeline:
         info = request.info = parse_request_info(request)
         self.active += 1
         try:
-            response = await self._process(request, info)
+            if server.kubernetes_version.is_newest:
+                response = await self._process(request, info)
+            else:
+                with serving(server.kubernetes_version):
+                    response = await self._process(request, info)
         except BaseException:
             if request.audit is not None:
                 request.audit.close_early()
@@ -148,6 +155,8 @@ class RequestPipeline:
                 return await self._authenticate_and_dispatch(request, info)
         except APIError as raised:
             error = raised
+        except IncompleteImpersonation as raised:
+            return text_response(500, f"Internal Server Error: {quote(request.path)}: {raised}\n")
         except TimeoutError:
             return _timeout_response()
         except RequestTooLarge as raised:

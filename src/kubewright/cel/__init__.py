@@ -25,13 +25,14 @@ Types are created with `object_type`, `list_type`, `map_type`, `string_type`, `b
 TIMESTAMP DURATION NULL DYN`. `kubewright.cel.costs.limits` has the numbers of Kubernetes.
 
 - `checking`: types of expressions
+- `compatibility`: libraries that not all supported versions of Kubernetes have
 - `compilation`: checked expressions to Python closures
 - `convert`: conversion between decoded JSON and CEL values
 - `costs`: costs of expressions: estimates, charges and limits
 - `env`: the environment of an expression, and the steps from text to result
 - `errors`: exceptions of parsing, checking and evaluation
 - `functions`: function declarations: overloads with types and implementations
-- `library`: function libraries of the CEL environment of Kubernetes 1.36, one module per library
+- `library`: function libraries of the CEL environment of Kubernetes, one module per library
 - `syntax`: text to an expression tree
 - `values`: run-time values and their equality
 """

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from kubewright.cel.checking.checker import Checker
 from kubewright.cel.checking.types import DYN, STRING, Kind, Type, object_type
+from kubewright.cel.compatibility import missing_functions
 from kubewright.cel.compilation.compiler import Compiler
 from kubewright.cel.compilation.frame import FIRST_SLOT, Budget
 from kubewright.cel.costs import limits
@@ -136,11 +137,14 @@ class Env:
 
     def check(self, text: str, expected: Type | None = None) -> Checked:
         """Return the checked expression; raise `CelSyntaxError`, `CelCheckError` or `CelResultError`."""
-        tree, source = parse(text, self._options)
+        missing = missing_functions(text)
+        options = ParseOptions(bindings=self._options.bindings, missing=missing) if missing else self._options
+        tree, source = parse(text, options)
+        functions = patch_functions if JSON_PATCH.name in self.messages else standard_functions
         checker = Checker(
             source,
             self.variables,
-            patch_functions() if JSON_PATCH.name in self.messages else standard_functions(),
+            functions(missing),
             self._type_names,
             self.messages,
             _LITERAL_CHECKS,

@@ -25,11 +25,13 @@ from kubewright.apiserver.resources.resource import PATCH_TYPES, Resource, Versi
 from kubewright.apiserver.resources.strategy import Strategy
 from kubewright.apiserver.resources.subresource import ScaleSubresource, Subresource
 from kubewright.apiserver.rest.store import ResourceStore
-from kubewright.schema.pruning import declares, prune
+from kubewright.schema.pruning import prune
 from kubewright.schema.structural import Node
 from kubewright.schema.version import TooDeepError, Verdict
 
 from .kinds import Kind, find_kind
+from .kinds.core.podspec.clearable_lists import CLEARABLE, keep_empty_list
+from .kinds.core.podspec.disabled_features import dropped_features
 from .kinds.kind import STATUS
 from .kinds.retired_versions import kind_mismatch
 
@@ -62,6 +64,22 @@ class TypedChecks:
         return Node(definitions[definition_name(self.gvk)], definitions)
 
     @cached_property
+    def has_disabled_fields(self) -> bool:
+        """Whether the kind has fields whose feature gates are disabled."""
+        types = types_of(self.kubernetes)
+        return not types.disabled_fields.keys().isdisjoint(types.reachable(definition_name(self.gvk)))
+
+    @cached_property
+    def clearable(self) -> tuple[tuple[str, ...], ...]:
+        """Paths of lists whose absence is not the same as an empty list."""
+        return CLEARABLE if self.gvk.kind == "Pod" and not self.gvk.group else ()
+
+    @cached_property
+    def drop_features(self) -> Callable[[Object], None] | None:
+        """Drops disabled features that are more than a field."""
+        return dropped_features(self.gvk.kind, self.kubernetes)
+
+    @cached_property
     def empty(self) -> Object:
         """The top-level fields that an object without any fields has: those that are never omitted."""
         shown: Object = as_typed(self.gvk, {}, self.kubernetes)
@@ -71,10 +89,15 @@ class TypedChecks:
     def decode(self, obj: Object, *, repair: bool = False) -> list[str]:
         """Decode an object in place; return the paths of unknown fields. Raises `TypedDecodeError`."""
         try:
-            unknown = prune(obj, self.enabled)
-            if unknown:  # kube-apiserver drops fields of disabled features without reporting them
-                unknown = [path for path in unknown if not declares(self.node, path)]
+            unknown = prune(obj, self.node)
             read = as_typed(self.gvk, obj, self.kubernetes)
+            # Fields of disabled features must have the right types, and are dropped without a warning.
+            for path in self.clearable:
+                keep_empty_list(obj, read, path)
+            if self.drop_features is not None:
+                self.drop_features(read)
+            if self.has_disabled_fields:
+                prune(read, self.enabled)
         except RecursionError:
             raise TooDeepError from None
         obj.clear()

@@ -23,27 +23,11 @@ from kubewright.api.encoding.codec import to_plain
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.kubernetes_version import KubernetesVersion, supported, version_table
 from kubewright.api.objects import Struct
+from kubewright.cel.compatibility import FUNCTIONS, first_version
 from kubewright.schema.pruning import declares, prune
 from kubewright.schema.structural import Node
 
 Versions = Sequence[KubernetesVersion]
-
-CEL_FUNCTIONS: Final = {
-    "library.SemverLib 1": ("semver", "isSemver"),
-    "ext.Lists 3": (
-        "distinct",
-        "first",
-        "flatten",
-        "last",
-        "lists.range",
-        "reverse",
-        "slice",
-        "sort",
-        "sortBy",
-    ),
-}
-"""Functions of libraries that some supported version lacks. A version compiles new expressions with the
-libraries of the version before it."""
 
 
 @dataclass(frozen=True)
@@ -157,9 +141,8 @@ def _resources(group: str, version: KubernetesVersion) -> set[str]:
 
 def lacks_of_expression(expression: str, versions: Versions, where: str = "") -> Iterator[Lack]:
     """Compare the functions of a CEL expression."""
-    introduced = version_table()["cel"]
-    for library, functions in CEL_FUNCTIONS.items():
-        first = KubernetesVersion(int(introduced[library].partition(".")[2]) + 1)
+    for library, functions in FUNCTIONS.items():
+        first = first_version(library)
         for function in functions:
             if f"{function}(" in expression.replace(" ", "") and _calls(expression, function):
                 missing = [version for version in versions if version < first]

@@ -22,6 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from kubewright.api.errors import APIError, BadRequest, Conflict
+from kubewright.api.kubernetes_version import serving_version
 from kubewright.api.values.times import format_time
 from kubewright.schema.structural import Node
 
@@ -154,8 +155,10 @@ class FieldManager:
             before = self._empty if live is None else _without_managed_fields(live)
             self._update(managed, before, after, manager or "unknown", now)
         except (APIError, TypedError, ManagedFieldsError):
-            # Managed fields must not fail a write, and the existing ones are no longer correct.
-            return after
+            # Managed fields must not fail a write. Until 1.36 they were removed then.
+            if serving_version().includes("-1.36"):
+                return after
+            return _with_entries(after, _entries(live))
         except RecursionError:
             return _with_entries(after, _entries(live))
         return _with_entries(after, encode(managed))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kubewright.api.kubernetes_version import serving_version
 from kubewright.api.values import go_format
 from kubewright.schema.structural import NO_DEFAULT, Node
 
@@ -49,6 +50,12 @@ def list_element(item: Any, schema: MergeSchema) -> str:
     found = {key: item[key] for key in keys if key in item}
     for key, default in schema.key_defaults.items():
         found.setdefault(key, default)
+    if len(found) < len(keys) and serving_version().includes("-1.33"):
+        missing = next(key for key in keys if key not in found)
+        raise ValueError(
+            f"associative list with keys has an element that omits key field {go_format.quote(missing)} "
+            "(and doesn't have default value)"
+        )
     if not found:
         names = "[" + " ".join(map(go_format.quote, keys)) + "]"
         raise ValueError(

@@ -176,8 +176,14 @@ async def test_invalid_conversion_responses(talk, base, hooks, change, text):
     hooks.handlers["convert"] = corrupt(change)
     status, response = await talk("GET", f"{V2}/a")
     assert status == 500
-    assert response["message"].startswith("conversion webhook for example.com/v1, Kind=Widget ")
+    assert response["message"].startswith("Internal error occurred: StorageError: corrupt object, Code: 7, ")
+    assert "conversion webhook for example.com/v1, Kind=Widget " in response["message"]
     assert text in response["message"]
+    status, response = await talk("GET", V2)
+    assert (status, response["reason"]) == (500, "StorageReadError")
+    assert [cause["field"] for cause in response["details"]["causes"]] == [
+        "/registry/example.com/widgets/default/a"
+    ]
 
 
 async def test_conversion_may_change_only_labels_and_annotations(talk, base, hooks):
@@ -201,10 +207,10 @@ async def test_unreachable_webhook(talk, base, hooks):
     config = {"conversion": {"webhook": {"clientConfig": {"url": "https://127.0.0.1:1/convert"}}}}
     await talk.ok("PATCH", CRD, {"spec": config})
     status, response = await talk("GET", f"{V2}/a")
-    assert (status, response["message"]) == (
-        500,
+    assert status == 500
+    assert response["message"].endswith(
         "conversion webhook for example.com/v1, Kind=Widget failed: "
-        'Post "https://127.0.0.1:1/convert?timeout=30s": dial tcp 127.0.0.1:1: connect: connection refused',
+        'Post "https://127.0.0.1:1/convert?timeout=30s": dial tcp 127.0.0.1:1: connect: connection refused'
     )
 
 

@@ -240,7 +240,7 @@ async def test_warnings_about_pods(cluster: Any) -> None:
 
 
 async def test_claim_statuses_of_a_pod_can_be_removed(cluster: Any) -> None:
-    """A node has access to the claims in the status of its pods."""
+    """A node has access to the claims in the status of its pods. An absent list does not change them."""
     claims = [{"name": "gpu", "resourceClaimTemplateName": "template"}]
     container = {"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}
     path = "/api/v1/namespaces/ns/pods"
@@ -254,13 +254,18 @@ async def test_claim_statuses_of_a_pod_can_be_removed(cluster: Any) -> None:
         if change == "PUT":
             del pod["status"]["resourceClaimStatuses"]
             status, pod = await cluster.call("PUT", one, pod)
+            assert (status, pod["status"]["resourceClaimStatuses"]) == (200, statuses)
+            pod["status"]["resourceClaimStatuses"] = []
+            status, pod = await cluster.call("PUT", one, pod)
         elif change == "merge":
             status, pod = await cluster.patch(one, {"status": {"resourceClaimStatuses": None}})
+            assert (status, pod["status"]["resourceClaimStatuses"]) == (200, statuses)
+            status, pod = await cluster.patch(one, {"status": {"resourceClaimStatuses": []}})
         else:
             removed = [{"name": "gpu", "$patch": "delete"}]
             body = {"status": {"resourceClaimStatuses": removed}}
             status, pod = await cluster.patch(one, body, type="application/strategic-merge-patch+json")
-        assert (status, pod["status"].get("resourceClaimStatuses") or []) == (200, [])
+        assert (status, "resourceClaimStatuses" in pod["status"]) == (200, False)
 
 
 async def test_observed_generations_of_a_pod_are_not_removed(cluster: Any) -> None:

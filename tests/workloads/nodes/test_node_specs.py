@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.workloads.nodes.simulated_cluster import start_cluster
@@ -47,7 +48,8 @@ def test_file(tmp_path: Path) -> None:
     assert labels["topology.kubernetes.io/zone"] == "a"
     assert labels["kubernetes.io/hostname"] == "worker-0"
     assert labels["disk"] == "ssd"
-    node = node_object(specs["worker-0"], index=0, kubelet_port=1, stamp="2030-01-01T00:00:00Z")
+    settled: dict[str, Any] = {"kubelet_port": 1, "stamp": "2030-01-01T00:00:00Z", "version": "v1.37.0"}
+    node = node_object(specs["worker-0"], index=0, **settled)
     assert node["status"]["allocatable"] == {
         "cpu": "16",
         "memory": "64Gi",
@@ -55,7 +57,7 @@ def test_file(tmp_path: Path) -> None:
         "ephemeral-storage": "100Gi",
     }
     assert node["spec"]["taints"] == [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]
-    other = node_object(specs["other"], index=2, kubelet_port=1, stamp="2030-01-01T00:00:00Z")
+    other = node_object(specs["other"], index=2, **settled)
     assert other["spec"]["unschedulable"]
     assert other["spec"]["podCIDR"] == "10.99.0.0/24"
     assert specs["from-object"].capacity["cpu"] == "2"

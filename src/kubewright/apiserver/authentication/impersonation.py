@@ -9,7 +9,8 @@
 - legacy: the verb `impersonate` on each part, then everything that the target is allowed.
 
 All modes that apply are tried, first the one that last succeeded for the same user; if none is allowed, the
-first error is returned.
+first error is returned. Versions of Kubernetes in which ConstrainedImpersonation is disabled have the legacy
+mode only.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from urllib.parse import unquote
 
 from kubewright.api.errors import APIError, BadRequest
 from kubewright.api.field_errors import FieldError, aggregate
+from kubewright.api.kubernetes_version import serving_version
 from kubewright.api.values.names import check_dns_subdomain, check_domain_prefixed_path
 from kubewright.apiserver.authorization import AuthorizationAttributes, Authorizer, Decision, forbidden
 from kubewright.apiserver.http.messages import HTTPRequest
@@ -42,6 +44,10 @@ def is_impersonating(request: HTTPRequest) -> bool:
         if len(name) >= 15 and name[0] in "Ii" and name.lower().startswith("impersonate-"):
             return True
     return False
+
+
+class IncompleteImpersonation(Exception):
+    """Headers without a user name, in 1.34 and earlier: the response is not a Status."""
 
 
 class Impersonator:
@@ -111,6 +117,8 @@ def _wanted(request: HTTPRequest) -> User | None:
     if name:
         return User(name, groups, uid, extra)
     if groups or uid or extra:
+        if serving_version().includes("-1.34"):
+            raise IncompleteImpersonation(_go_references(uid, groups, extra))
         raise BadRequest(f"requested {_go_user(uid, groups, extra)} without impersonating a user name")
     return None
 
@@ -128,7 +136,9 @@ def _target(wanted: User) -> _Target:
 def _modes(wanted: User, target: _Target, requester: User) -> Iterator[str]:
     """Return the modes that apply, in the order in which they are tried."""
     only_name = not (wanted.uid or wanted.groups or wanted.extra)
-    if target.resource == "nodes" and only_name:
+    if not serving_version().enables("ConstrainedImpersonation"):
+        pass
+    elif target.resource == "nodes" and only_name:
         if requester.name.startswith(SERVICE_ACCOUNT_PREFIX) and requester.extra.get(_NODE_NAME) == (
             target.name,
         ):
@@ -206,6 +216,17 @@ def _impersonated_user(wanted: User, target: _Target, mode: str) -> User:
     if wanted.name == ANONYMOUS:
         return user.with_group(UNAUTHENTICATED)
     return user if UNAUTHENTICATED in groups else user.with_group(AUTHENTICATED)
+
+
+def _go_references(uid: str, groups: tuple[str, ...], extra: dict[str, tuple[str, ...]]) -> str:
+    """Return the message with the ObjectReferences that Go prints."""
+    found = [f"{{Group  {group}    }}" for group in groups]
+    found += [
+        f"{{UserExtra  {each}  {_IDENTITY}/v1  {key}}}" for key, values in extra.items() for each in values
+    ]
+    if uid:
+        found.append(f"{{UID  {uid}  {_IDENTITY}/v1  }}")
+    return f"requested [{' '.join(found)}] without impersonating a user"
 
 
 def _go_user(uid: str, groups: tuple[str, ...], extra: dict[str, tuple[str, ...]]) -> str:

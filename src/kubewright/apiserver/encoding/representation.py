@@ -24,10 +24,11 @@ import msgspec
 
 from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupVersion
+from kubewright.api.kubernetes_version import serving_version
 from kubewright.apiserver.http.messages import GeneratedPieces, Pieces
-from kubewright.apiserver.resources.conversion import NoConversion
+from kubewright.apiserver.resources.conversion import ConversionFailed, NoConversion
 from kubewright.apiserver.resources.object_schema import prune, upgrade_stored
-from kubewright.apiserver.resources.stored_objects import UndecodableObject
+from kubewright.apiserver.resources.stored_objects import UndecodableObject, UndecodableObjects
 from kubewright.storage.contract import KeyValue
 
 from . import tables
@@ -204,10 +205,34 @@ class Representation:
             return self.objects(items)
         stored = [self._stored(value, revision) for value, revision in items]
         for source, positions in self._by_other_version(stored).items():
-            converted: Any = await self._convert([stored[position] for position in positions], source)
+            objects = [stored[position] for position in positions]
+            try:
+                converted: Any = await self._convert(objects, source)
+            except ConversionFailed as error:
+                if not serving_version().enables("AllowUnsafeMalformedObjectDeletion"):
+                    raise
+                raise UndecodableObjects(
+                    self.resource.group_resource, [self._undecodable(obj, error.message) for obj in objects]
+                ) from None
             for position, obj in zip(positions, converted, strict=True):
                 stored[position] = self._pruned(obj)
         return stored
+
+    def _undecodable(self, obj: Object, cause: str) -> UndecodableObject:
+        metadata = obj["metadata"]
+        revision = int(metadata["resourceVersion"])
+        place = (self.resource.storage_prefix, metadata.get("namespace"), metadata["name"])
+        key = "/registry/" + "/".join(part for part in place if part)
+        return UndecodableObject(key, revision, f"object not decodable revision={revision}: {cause}")
+
+    async def object_async(self, value: bytes, revision: int) -> Object:
+        """Decode an object in this version."""
+        try:
+            return (await self.objects_async([(value, revision)]))[0]
+        except UndecodableObjects as error:
+            (found,) = error.objects
+            key = found.key.removeprefix("/registry")
+            raise UndecodableObject(key, found.revision, found.cause) from None
 
     async def select(self, items: Sequence[tuple[bytes, int]], selection: Selection) -> list[bool]:
         """Match stored objects in this version."""
@@ -275,7 +300,7 @@ class Representation:
             spliced = self.splice(value, revision)
             if spliced is not None:
                 return spliced
-        return self.dump((await self.objects_async([(value, revision)]))[0])
+        return self.dump(await self.object_async(value, revision))
 
     async def many(self, items: Sequence[KeyValue], metadata: Object) -> bytes | Pieces | GeneratedPieces:
         """Encode a list of stored objects in this form, as JSON."""

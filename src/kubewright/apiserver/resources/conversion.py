@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
+from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupVersion
 
 from .objects import Object
+
+
+class ConversionFailed(APIError):
+    """Objects cannot be converted: the response if they are written, a reason if they are read."""
 
 
 class VersionConverter(Protocol):

@@ -6,6 +6,8 @@ import os
 import time
 from typing import Any
 
+from kubewright.api.kubernetes_version import serving_version
+
 Object = dict[str, Any]
 """A decoded API object."""
 
@@ -19,6 +21,11 @@ def current_timestamp() -> str:
     if _current_second[0] != seconds:
         _current_second = (seconds, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)))
     return _current_second[1]
+
+
+def metadata_without_time(**fields: Any) -> Object:
+    """Return metadata of an object that has no creation time, which 1.33 and earlier write as null."""
+    return {**fields, "creationTimestamp": None} if serving_version().includes("-1.33") else fields
 
 
 def new_uid() -> str:

@@ -97,6 +97,11 @@ class ResourceStore:
         """Return the storage key of an object."""
         return f"{self.prefix}{namespace}/{name}" if self.resource.namespaced else f"{self.prefix}{name}"
 
+    def shown_key(self, namespace: str, name: str) -> str:
+        """Return the storage key of an object as messages of kube-apiserver show it."""
+        prefix = f"{self.server.prefix}{self.resource.message_prefix}/"
+        return prefix + self.key(namespace, name).removeprefix(self.prefix)
+
     def range(self, namespace: str) -> str:
         """Return the key prefix of a namespace, or of all objects."""
         return f"{self.prefix}{namespace}/" if namespace else self.prefix
@@ -157,7 +162,7 @@ class ResourceStore:
 
     async def load(self, item: KeyValue, version: Version) -> Object:
         """Decode a stored object in a version."""
-        return (await self.representation(version).objects_async([(item.value, item.mod_revision)]))[0]
+        return await self.representation(version).object_async(item.value, item.mod_revision)
 
     async def written_value(self, key: str, value: bytes, revision: int) -> bytes:
         """Return what was stored by a write of `value`."""

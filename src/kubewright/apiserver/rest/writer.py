@@ -155,12 +155,10 @@ class ObjectWriter:
     def uid_conflict(self, op: Operation, wanted: str, found: str) -> APIError:
         """Return the 409 for an update that names the uid of another object."""
         store = self.store
-        prefix = f"{store.server.prefix}{store.resource.message_prefix}/"
-        key = prefix + store.key(op.namespace, op.name).removeprefix(store.prefix)
         return conflict(
             store.resource.group_resource,
             op.name,
-            f"StorageError: invalid object, Code: 4, Key: {key}, "
+            f"StorageError: invalid object, Code: 4, Key: {store.shown_key(op.namespace, op.name)}, "
             "ResourceVersion: 0, "
             f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: "
             f"{found}",

@@ -1,4 +1,4 @@
-"""Function libraries of the CEL environment of Kubernetes 1.36, one module per library.
+"""Function libraries of the CEL environment of Kubernetes, one module per library.
 
 - `address_problems`: error messages for invalid IP addresses and prefixes, with the wording of Go's net/netip
 - `authorization`: authorization checks:
@@ -80,16 +80,18 @@ _MODULES = (
 
 
 @cache
-def standard_functions() -> FunctionTable:
-    """Return all functions of the environment."""
-    return FunctionTable(overload for module in _MODULES for overload in module.OVERLOADS)
+def standard_functions(missing: frozenset[str] = frozenset()) -> FunctionTable:
+    """Return all functions of the environment except those that are missing."""
+    every = (overload for module in _MODULES for overload in module.OVERLOADS)
+    return FunctionTable(overload for overload in every if overload.function not in missing)
 
 
 @cache
-def patch_functions() -> FunctionTable:
+def patch_functions(missing: frozenset[str] = frozenset()) -> FunctionTable:
     """The functions of expressions that construct JSON patches."""
     every = [overload for module in _MODULES for overload in module.OVERLOADS]
-    return FunctionTable([*every, *jsonpatch.POLICY_OVERLOADS])
+    usable = [overload for overload in every if overload.function not in missing]
+    return FunctionTable([*usable, *jsonpatch.POLICY_OVERLOADS])
 
 
 @cache

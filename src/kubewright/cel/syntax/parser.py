@@ -51,10 +51,12 @@ class _Stop(Exception):
 class ParseOptions:
     """Parser options of an environment."""
 
-    __slots__ = ("bindings",)
+    __slots__ = ("bindings", "missing")
 
-    def __init__(self, *, bindings: bool = False) -> None:
+    def __init__(self, *, bindings: bool = False, missing: frozenset[str] = frozenset()) -> None:
         self.bindings = bindings
+        self.missing = missing
+        """Macros that are not expanded."""
 
 
 def parse(text: str, options: ParseOptions | None = None) -> tuple[Expr, Source]:
@@ -311,6 +313,8 @@ class _Parser:
         return arguments
 
     def _call(self, pos: int, name: str, target: Expr | None, arguments: list[Expr]) -> Expr:
+        if name in self._options.missing:
+            return Call(pos, name, target, arguments)
         try:
             expanded = macros.expand(pos, name, target, arguments, self._options.bindings)
         except macros.MacroError as error:

@@ -22,7 +22,7 @@ from kubewright.api.values.go_format import GoStruct
 from kubewright.api.values.names import check_label_value, check_qualified_name
 from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.authorization import AuthorizationAttributes, Authorizer, Decision
-from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.objects import Object, metadata_without_time
 from kubewright.apiserver.resources.subresource import SubresourceRequest
 
 from .rule_resolver import RuleResolver
@@ -153,7 +153,7 @@ class AccessReviews:
         return {
             "kind": "SelfSubjectRulesReview",
             "apiVersion": f"{GROUP}/v1",
-            "metadata": {},
+            "metadata": metadata_without_time(),
             "spec": {},
             "status": status,
         }

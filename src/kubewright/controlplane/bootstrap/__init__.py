@@ -1,5 +1,6 @@
 """The objects that a new cluster contains.
 
+- `flows`: default priority levels and flow schemas of API priority and fairness
 - `join_objects`: what `kubeadm join` reads
 - `objects`: bootstrap objects: namespaces, RBAC, priority classes, flow control and the API server's own
   service

@@ -12,7 +12,7 @@ import contextlib
 import ipaddress
 import logging
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 from kubewright.apiserver.resources.objects import Object, current_timestamp
@@ -21,6 +21,7 @@ from kubewright.apiserver.server import APIServer
 from kubewright.storage.contract import KeyExists, KeyValue, RevisionMismatch, StorageError
 
 from . import roles as bootstrap_roles
+from .flows import flow_schemas, is_generated_flow, priority_levels
 from .roles import RBAC
 from .updates import Merge, managed_fields, merge_flow_spec, merge_role
 
@@ -33,11 +34,17 @@ NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 async def write_missing(
-    server: APIServer, group: str, plural: str, objects: Iterable[Object], *, merge: Merge | None = None
+    server: APIServer,
+    group: str,
+    plural: str,
+    objects: Iterable[Object],
+    *,
+    merge: Merge | None = None,
+    removes: Callable[[Object], bool] | None = None,
 ) -> None:
     """Create the objects that do not exist. They have no type, uid and creation time yet.
 
-    `merge` changes existing ones.
+    `merge` changes existing ones. `removes` selects those of other versions, which are deleted.
     """
     store = server.store(group, plural)
     if store is None:
@@ -62,6 +69,12 @@ async def write_missing(
             waiting.append(store.storage.create(key, store.codec.pack({**obj, "metadata": metadata})))
         elif merge is not None and key not in undecodable:
             await _update(store, present[key], obj, merge)
+        present.pop(key, None)
+    if removes is not None:
+        for key, item in present.items():
+            if key not in undecodable and removes(store.codec.unpack(item.value, item.mod_revision)):
+                with contextlib.suppress(RevisionMismatch):  # another server has changed it
+                    await store.storage.delete(key, expected=item.mod_revision)
     for result in await asyncio.gather(*waiting, return_exceptions=True):
         if isinstance(result, int):
             store.written = max(store.written, result)
@@ -153,8 +166,22 @@ async def bootstrap(
     await asyncio.gather(
         write_missing(server, "", "namespaces", _namespaces()),
         write_missing(server, "scheduling.k8s.io", "priorityclasses", _priority_classes()),
-        write_missing(server, FLOW, "prioritylevelconfigurations", _priority_levels(), merge=merge_flow_spec),
-        write_missing(server, FLOW, "flowschemas", _flow_schemas(), merge=merge_flow_spec),
+        write_missing(
+            server,
+            FLOW,
+            "prioritylevelconfigurations",
+            priority_levels(),
+            merge=merge_flow_spec,
+            removes=is_generated_flow,
+        ),
+        write_missing(
+            server,
+            FLOW,
+            "flowschemas",
+            flow_schemas(server.kubernetes_version),
+            merge=merge_flow_spec,
+            removes=is_generated_flow,
+        ),
         write_missing(server, "", "configmaps", [_token_tracking()]),
     )
     if rbac:
@@ -234,132 +261,6 @@ def _priority_classes() -> Iterable[Object]:
             "description": f"Used for {what}.",
             "preemptionPolicy": "PreemptLowerPriority",
         }
-
-
-def _flow_metadata(name: str) -> Object:
-    return {"name": name, "generation": 1, "annotations": {"apf.kubernetes.io/autoupdate-spec": "true"}}
-
-
-_LEVELS = {
-    "catch-all": (5, 0, None),
-    "global-default": (20, 50, (128, 6)),
-    "leader-election": (10, 0, (16, 4)),
-    "node-high": (40, 25, (64, 6)),
-    "system": (30, 33, (64, 6)),
-    "workload-high": (40, 50, (128, 6)),
-    "workload-low": (100, 90, (128, 6)),
-}
-"""Priority levels: shares, lendable percentage, and queues with hand size (none: reject)."""
-
-
-def _priority_levels() -> Iterable[Object]:
-    exempt = {"nominalConcurrencyShares": 0, "lendablePercent": 0}
-    yield {"metadata": _flow_metadata("exempt"), "spec": {"type": "Exempt", "exempt": exempt}, "status": {}}
-    for name, (shares, lendable, queues) in _LEVELS.items():
-        response: Object = {"type": "Reject"}
-        if queues is not None:
-            queuing = {"queues": queues[0], "handSize": queues[1], "queueLengthLimit": 50}
-            response = {"type": "Queue", "queuing": queuing}
-        limited = {"nominalConcurrencyShares": shares, "limitResponse": response, "lendablePercent": lendable}
-        yield {
-            "metadata": _flow_metadata(name),
-            "spec": {"type": "Limited", "limited": limited},
-            "status": {},
-        }
-
-
-_EVERYBODY = "g:system:unauthenticated g:system:authenticated"
-_CONTROLLERS = "u:system:kube-controller-manager u:system:kube-scheduler s:kube-system/*"
-_FlowRule = tuple[str, tuple[str, ...], tuple[str, ...], bool]
-_FLOWS: tuple[tuple[str, int, str, str, str, tuple[_FlowRule, ...] | None], ...] = (
-    ("exempt", 1, "exempt", "", "g:system:masters", None),
-    ("probes", 2, "exempt", "", _EVERYBODY, ()),
-    (
-        "system-leader-election",
-        100,
-        "leader-election",
-        "ByUser",
-        _CONTROLLERS,
-        (("coordination.k8s.io", ("leases",), ("get", "create", "update"), False),),
-    ),
-    (
-        "system-node-high",
-        400,
-        "node-high",
-        "ByUser",
-        "g:system:nodes",
-        (
-            ("", ("nodes", "nodes/status"), ("*",), True),
-            ("coordination.k8s.io", ("leases",), ("*",), False),
-        ),
-    ),
-    ("system-nodes", 500, "system", "ByUser", "g:system:nodes", None),
-    (
-        "kube-controller-manager",
-        800,
-        "workload-high",
-        "ByNamespace",
-        "u:system:kube-controller-manager",
-        None,
-    ),
-    ("kube-scheduler", 800, "workload-high", "ByNamespace", "u:system:kube-scheduler", None),
-    ("kube-system-service-accounts", 900, "workload-high", "ByNamespace", "s:kube-system/*", None),
-    ("service-accounts", 9000, "workload-low", "ByUser", "g:system:serviceaccounts", None),
-    ("global-default", 9900, "global-default", "ByUser", _EVERYBODY, None),
-    ("catch-all", 10000, "catch-all", "ByUser", _EVERYBODY, None),
-)
-"""Flow schemas: precedence, level, flow distinguisher, subjects, resource rules (`None`: everything,
-`()`: the health paths)."""
-
-
-def _flow_schemas() -> Iterable[Object]:
-    for name, precedence, level, method, subjects, rules in _FLOWS:
-        rule: Object = {"subjects": [_flow_subject(word) for word in subjects.split()]}
-        if rules is None:
-            rules = (("*", ("*",), ("*",), True),)
-            rule["nonResourceRules"] = [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
-        elif not rules:
-            rule["nonResourceRules"] = [
-                {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/readyz", "/livez"]}
-            ]
-        if rules:
-            rule["resourceRules"] = [
-                {
-                    "verbs": list(verbs),
-                    "apiGroups": [group],
-                    "resources": list(resources),
-                    **({"clusterScope": True} if cluster else {}),
-                    "namespaces": ["*"],
-                }
-                for group, resources, verbs, cluster in rules
-            ]
-        spec: Object = {
-            "priorityLevelConfiguration": {"name": level},
-            "matchingPrecedence": precedence,
-            **({"distinguisherMethod": {"type": method}} if method else {}),
-            "rules": [rule],
-        }
-        condition = {
-            "type": "Dangling",
-            "status": "False",
-            "lastTransitionTime": current_timestamp(),
-            "reason": "Found",
-            "message": f"This FlowSchema references the PriorityLevelConfiguration object named "
-            f'"{level}" and it exists',
-        }
-        yield {"metadata": _flow_metadata(name), "spec": spec, "status": {"conditions": [condition]}}
-
-
-def _flow_subject(word: str) -> Object:
-    letter, _, name = word.partition(":")
-    if letter == "s":
-        namespace, _, account = name.partition("/")
-        return {"kind": "ServiceAccount", "serviceAccount": {"namespace": namespace, "name": account}}
-    return (
-        {"kind": "User", "user": {"name": name}}
-        if letter == "u"
-        else {"kind": "Group", "group": {"name": name}}
-    )
 
 
 def _service_cidr(ranges: Sequence[str]) -> Object:

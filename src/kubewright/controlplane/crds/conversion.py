@@ -10,11 +10,11 @@ from __future__ import annotations
 import uuid
 from typing import Any, Final
 
-from kubewright.api.errors import APIError
 from kubewright.api.field_errors import aggregate
 from kubewright.api.gvk import GroupVersion, GroupVersionKind
 from kubewright.api.values import go_format
 from kubewright.apiserver.encoding.negotiation import encode
+from kubewright.apiserver.resources.conversion import ConversionFailed
 from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.webhooks.client import CallError, Target, WebhookClient
 from kubewright.schema.validation.metadata import validate_common_metadata
@@ -128,8 +128,8 @@ def _unversioned(obj: Object) -> Object:
     return {**obj, "metadata": metadata}
 
 
-def _failed(message: str) -> APIError:
-    return APIError(message, reason="", code=500)
+def _failed(message: str) -> ConversionFailed:
+    return ConversionFailed(message, reason="", code=500)
 
 
 _ALONE: Final = {"type": "object at index {}", "identity": "object", "metadata": "metadata"}

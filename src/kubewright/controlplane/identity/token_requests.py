@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from kubewright.api.errors import APIError, BadRequest, NotFound, conflict, invalid
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupKind, GroupResource, GroupVersionKind
+from kubewright.api.kubernetes_version import serving_version
 from kubewright.api.values.times import format_time, parse_time
 from kubewright.apiserver.authentication.serviceaccount import Claims, Lookup
 from kubewright.apiserver.http.messages import HTTPRequest
@@ -89,7 +90,7 @@ class TokenRequests:
             raise self._invalid(name, FieldError.invalid("metadata.name", given, why))
         account = await call.get()
         uid = account["metadata"]["uid"]
-        if metadata.get("uid") and metadata["uid"] != uid:
+        if metadata.get("uid") and metadata["uid"] != uid and serving_version().includes("1.34-"):
             raise conflict(
                 GroupResource(GROUP, "TokenRequest"),
                 name,
@@ -135,10 +136,11 @@ class TokenRequests:
             warn_after=warn_after,
             token_id=token_id,
         )
+        shows_uid = serving_version().includes("1.34-")
         return {
             "kind": "TokenRequest",
             "apiVersion": f"{GROUP}/v1",
-            "metadata": metadata,
+            "metadata": {key: value for key, value in metadata.items() if key != "uid" or shows_uid},
             "spec": {
                 "audiences": audiences,
                 "expirationSeconds": seconds,

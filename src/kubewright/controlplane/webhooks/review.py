@@ -18,7 +18,7 @@ from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.values.go_format import quote
 from kubewright.apiserver.admission import AdmissionAttributes
-from kubewright.apiserver.resources.objects import Object
+from kubewright.apiserver.resources.objects import Object, metadata_without_time
 from kubewright.controlplane.admission.policies.equivalents import Match
 from kubewright.controlplane.admission.policies.request_value import request_value
 
@@ -51,6 +51,14 @@ def admission_review(
     inside = {"uid": str(uuid.uuid4()), **request_value(request, form)}
     options = inside.pop("options")
     dry_run = inside.pop("dryRun")
+    if (
+        request.operation == "CREATE"
+        and obj is not None
+        and not (request.definition and request.definition.custom)
+    ):
+        metadata = obj.get("metadata")
+        if metadata is not None and "creationTimestamp" not in metadata:
+            obj = {**obj, "metadata": metadata_without_time(**metadata)}
     inside.update(object=obj, oldObject=old, dryRun=dry_run, options=options)
     return {"kind": "AdmissionReview", "apiVersion": f"{_GROUP}/{version}", "request": inside}
 

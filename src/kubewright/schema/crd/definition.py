@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from kubewright.api.field_errors import FieldError
 from kubewright.api.values import names
 from kubewright.api.values.go_format import quote
+from kubewright.cel.compatibility import new_expressions
 from kubewright.schema import field_errors as fe
 from kubewright.schema.structural import Node, Schema
 from kubewright.schema.validation import formats
@@ -79,10 +80,12 @@ def validate_crd(
                 value = given.get(field)
                 for problem in name_rule(value, prefix=prefix) if value else ():
                     errors.append(fe.invalid(f"metadata.{field}", value, problem))
-        errors += _spec_errors(form, SchemaOptions(), None, {})
+        with new_expressions():
+            errors += _spec_errors(form, SchemaOptions(), None, {})
     else:
         before = CRDForm(old)
-        errors += _spec_errors(form, _ratchet(before), before, old)
+        with new_expressions(_expressions(before)):
+            errors += _spec_errors(form, _ratchet(before), before, old)
         errors += _immutable_errors(form, before, established=_is_established(old))
     status = crd.get("status") or {}
     errors += name_errors(status.get("acceptedNames") or {}, "status.acceptedNames")
@@ -114,9 +117,21 @@ def _warnings(form: CRDForm) -> list[str]:
     for schema in form.schemas():
         for inner in every_schema(schema):
             name = inner.get("format") or ""
-            if name and not formats.known(inner.get("type") or "", name):
+            type_name = inner.get("type") or ""
+            if name and formats.is_reported(type_name) and not formats.known(type_name, name):
                 found.append(f"unrecognized format {quote(name)}")
     return found
+
+
+def _expressions(form: CRDForm) -> set[str]:
+    """Return the rules and message expressions of all schemas."""
+    rules = (
+        rule
+        for schema in form.schemas()
+        for inner in every_schema(schema)
+        for rule in inner.get("x-kubernetes-validations") or ()
+    )
+    return {rule.get(field) or "" for rule in rules for field in ("rule", "messageExpression")}
 
 
 def _ratchet(old: CRDForm) -> SchemaOptions:

@@ -13,6 +13,7 @@ from ipaddress import IPv6Address
 from typing import Final
 from unicodedata import category
 
+from kubewright.api.kubernetes_version import serving_version
 from kubewright.api.values.times import worded_nanoseconds
 
 FormatCheck = Callable[[str], bool]
@@ -246,15 +247,31 @@ _CHECKS: Final[dict[str, FormatCheck]] = {
 }
 
 
+_FORMATS_OF_1_34: Final = frozenset(("k8sshortname", "k8slongname"))
+
+
 def checker(name: str) -> FormatCheck | None:
     """Return the predicate for a string format, or `None` if it is not enforced."""
     return _CHECKS.get(name.replace("-", ""))
 
 
 def known(type_name: str, name: str) -> bool:
-    """Return whether Kubernetes enforces this format for values of this type."""
+    """Return whether Kubernetes enforces this format for values of this type.
+
+    1.35 and earlier enforce formats of strings only. Formats of a release are enforced from the next one on.
+    """
+    version = serving_version()
     if type_name in ("", "string"):
-        return name.replace("-", "") in _CHECKS
+        plain = name.replace("-", "")
+        return plain in _CHECKS and (plain not in _FORMATS_OF_1_34 or version.includes("1.35-"))
+    if version.includes("-1.35"):
+        return False
     if type_name == "integer":
         return name in ("int32", "int64")
     return type_name == "number" and name in ("float", "double")
+
+
+def is_reported(type_name: str) -> bool:
+    """Whether Kubernetes warns of unknown formats of values of this type."""
+    version = serving_version()
+    return version.includes("1.36-") or (type_name == "string" and version.includes("1.34-"))

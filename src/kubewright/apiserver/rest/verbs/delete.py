@@ -7,8 +7,8 @@ graceful deletion are first marked and then removed. In-process callers use `sto
 DELETE of an object that cannot be decoded, with `ignoreStoreReadErrorWithClusterBreakingPotential`. As in
 kube-apiserver with the feature gate AllowUnsafeMalformedObjectDeletion: it requires the verb `unsafe-delete-
 ignore-read-errors`, and skips finalizers, preconditions, admission and everything that follows a regular
-deletion. The gate is off by default there, and the option without effect; so it is here for objects that can
-be decoded.
+deletion. For objects that can be decoded it is a conflict where the gate is enabled by default (since 1.37),
+and without effect in earlier versions.
 """
 
 from __future__ import annotations
@@ -19,9 +19,19 @@ from datetime import UTC, datetime, timedelta
 
 from kubewright.api.builtin.schemas import as_typed
 from kubewright.api.builtin.typed_codec import TypedDecodeError
-from kubewright.api.errors import MODIFIED, BadRequest, NotFound, conflict, forbidden, invalid, not_found
+from kubewright.api.errors import (
+    MODIFIED,
+    APIError,
+    BadRequest,
+    NotFound,
+    conflict,
+    forbidden,
+    invalid,
+    not_found,
+)
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupKind, GroupResource, GroupVersionKind
+from kubewright.api.kubernetes_version import serving_version
 from kubewright.api.values.times import format_time
 from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
 from kubewright.apiserver.encoding.negotiation import PROTOBUF, ResponseFormat, encode, respond
@@ -124,7 +134,16 @@ async def read_delete_options(scope: EndpointScope, request: HTTPRequest) -> Del
     data = await scope.read_body(request)
     if not data.strip():
         return parse_delete_options(request, None)
-    media = media_type(request)
+    try:
+        body = _decode_delete_options(scope, data, media_type(request))
+    except BadRequest as error:
+        if scope.server.kubernetes_version.includes("-1.34"):
+            raise APIError(error.message) from None
+        raise
+    return parse_delete_options(request, body)
+
+
+def _decode_delete_options(scope: EndpointScope, data: bytes, media: str) -> Object:
     wire = scope.server.delete_options_wire if media == PROTOBUF else None
     try:
         body, _ = decode_plain(data, media, "DeleteOptions", wire)
@@ -135,15 +154,14 @@ async def read_delete_options(scope: EndpointScope, request: HTTPRequest) -> Del
     if not isinstance(body, dict):
         raise BadRequest(unreadable_type(body))
     kind, api_version = body.get("kind") or "DeleteOptions", body.get("apiVersion") or "v1"
-    # 1.34 and earlier ignored the kind.
-    if kind != "DeleteOptions" and scope.server.kubernetes_version.includes("1.35-"):
+    if kind != "DeleteOptions":
         scheme = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
         raise BadRequest(f'no kind "{kind}" is registered for version "{api_version}" in scheme "{scheme}"')
     try:
-        body = as_typed(_DELETE_OPTIONS, body)
+        decoded: Object = as_typed(_DELETE_OPTIONS, body)
     except TypedDecodeError as error:
         raise BadRequest(str(error)) from None
-    return parse_delete_options(request, body)
+    return decoded
 
 
 class Deleter(ObjectWriter):
@@ -320,10 +338,20 @@ class UnsafeDeleteHandler:
         key = store.key(namespace, name)
         for _ in range(UPDATE_ATTEMPTS):
             item, error = await store.storage.get_stored(key)
-            if item is None or error is None:
+            if not serving_version().enables("AllowUnsafeMalformedObjectDeletion") and error is None:
                 return None
             request.annotate(_ANNOTATION, "")
             await self._authorize(request, info)
+            if item is None:
+                raise not_found(resource.group_resource, name)
+            if error is None:
+                raise conflict(
+                    resource.group_resource,
+                    name,
+                    f"StorageError: invalid object, Code: 4, Key: {store.shown_key(namespace, name)}, "
+                    "ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the "
+                    "object is decodable from storage",
+                )
             try:
                 store.written = await store.storage.delete(key, expected=item.mod_revision)
                 break

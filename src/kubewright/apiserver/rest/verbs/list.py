@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from kubewright.api.errors import BadRequest, Expired, NotAcceptable, too_large_resource_version
+from kubewright.api.errors import APIError, BadRequest, Expired, NotAcceptable, too_large_resource_version
+from kubewright.api.kubernetes_version import serving_version
 from kubewright.apiserver.encoding.list_writers import list_writer
 from kubewright.apiserver.encoding.negotiation import ResponseFormat, encode, respond
 from kubewright.apiserver.encoding.representation import Representation, in_slices
@@ -101,6 +102,8 @@ class ListHandler:
         exact = wanted if options.match == "Exact" or (wanted and options.limit and not options.match) else 0
         dispatcher = scope.server.dispatcher
         if wanted and wanted > dispatcher.revision:
+            if exact and serving_version().includes("-1.33"):
+                raise APIError("etcdserver: mvcc: required revision is a future revision")
             await dispatcher.wait_for_storage_revision(wanted, scope.server.freshness_timeout)
         try:
             page = await scope.store.list_page(

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
+from kubewright.api.kubernetes_version import serving_version
 from kubewright.apiserver.resources.objects import Object
 
 Rule = Callable[[Object], str]
 """Returns the violation by a pod or pod template (`metadata`, `spec`), or an empty string."""
 
 NEWEST = 35
-"""Minor version of the newest rule. Later versions, and `latest`, are evaluated as this one."""
+"""Minor version of the newest rule. Later versions, and `latest`, are evaluated as this one, or as the served
+version if that is older."""
 
 _BASELINE_CAPABILITIES = frozenset(
     (
@@ -81,7 +83,8 @@ def evaluate(level: str, version: str, pod: Object, *, details: bool = True) -> 
     """
     if level == "privileged":
         return ""
-    minor = NEWEST if version == "latest" else min(int(version.removeprefix("v1.")), NEWEST)
+    newest = min(NEWEST, serving_version().minor)
+    minor = newest if version == "latest" else min(int(version.removeprefix("v1.")), newest)
     found = [text for text in (rule(pod) for rule in _rules(level, minor)) if text]
     return ", ".join(found if details else (text.partition(" (")[0] for text in found))
 

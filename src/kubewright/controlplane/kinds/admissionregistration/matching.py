@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.values.names import check_path_segment, check_qualified_name
+from kubewright.cel.compatibility import new_expressions, texts_of
 from kubewright.controlplane.kinds.core.podspec.scheduling import selector_errors
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.validation import (
@@ -189,15 +190,25 @@ def reserve_static_names(kind: Kind) -> Kind:
     validate = kind.validate
     assert validate is not None
 
+    def check(obj: dict[str, Any]) -> Errors:
+        with new_expressions():
+            return validate(obj)
+
     def validate_new(obj: dict[str, Any]) -> Errors:
         if _has_static_name(obj):
-            return [fe.invalid("metadata.name", obj["metadata"]["name"], _STATIC_NAME), *validate(obj)]
-        return validate(obj)
+            return [fe.invalid("metadata.name", obj["metadata"]["name"], _STATIC_NAME), *check(obj)]
+        return check(obj)
+
+    validate_update = kind.validate_update or (lambda new, old: validate(new))
+
+    def validate_changed(new: dict[str, Any], old: dict[str, Any]) -> Errors:
+        with new_expressions(texts_of(old)):
+            return validate_update(new, old)
 
     return replace(
         kind,
         validate=validate_new,
-        validate_update=kind.validate_update or (lambda new, old: validate(new)),
+        validate_update=validate_changed,
         warnings=_static_name_warnings,
-        former={"-1.36": {**kind.former.get("-1.36", {}), "validate": validate}, "-1.35": {"warnings": None}},
+        former={"-1.36": {**kind.former.get("-1.36", {}), "validate": check}, "-1.35": {"warnings": None}},
     )

@@ -6,7 +6,7 @@ of the spec that `_MUTABLE_FIELDS` lists can change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kubewright.api.values import names
 from kubewright.apiserver.resources.objects import Object, deep_copy
@@ -125,6 +125,24 @@ def _check_selector_and_template(spec: Object, path: str) -> Errors:
     )
 
 
+def _check_selector_and_labels(spec: Object, path: str) -> Errors:
+    """1.33 and earlier do not validate the spec of the template."""
+    from kubewright.controlplane.kinds.core.podspec.template import (
+        selector_and_template_errors,
+        template_annotation_errors,
+    )
+
+    return selector_and_template_errors(
+        spec.get("selector"),
+        spec["template"],
+        path,
+        noun="statefulset",
+        always="StatefulSet",
+        unusable="",
+        check=template_annotation_errors,
+    )
+
+
 def _with_claims(spec: Object) -> Object:
     """Return the template as the controller completes it: claims are volumes, host names are replaced."""
     claims = spec.get("volumeClaimTemplates") or []
@@ -152,26 +170,28 @@ _UPDATE_STRATEGIES: dict[str, Table] = {
     },
 }
 _RETENTION = [Required(), Enum("Retain", "Delete")]
-RULES = Rules(
-    {
-        "spec": [
-            {
-                "podManagementPolicy": Enum(
-                    "OrderedReady", "Parallel", detail="must be 'OrderedReady' or 'Parallel'"
-                ),
-                "updateStrategy": [_update_strategy_type, Switch("type", _UPDATE_STRATEGIES)],
-                "persistentVolumeClaimRetentionPolicy.whenDeleted": _RETENTION,
-                "persistentVolumeClaimRetentionPolicy.whenScaled": _RETENTION,
-                "volumeClaimTemplates[*].spec": Check(_claim_spec_errors, absent={}),
-                "replicas": NOT_NEGATIVE,
-                "minReadySeconds": NOT_NEGATIVE,
-                "ordinals.start": NOT_NEGATIVE,
-                "serviceName": DNS_LABEL,
-            },
-            _check_selector_and_template,
-        ]
+_CLAIMS: Table = {"volumeClaimTemplates[*].spec": Check(_claim_spec_errors, absent={})}
+
+
+def _rules(claims: Table, template: Callable[[Object, str], Errors]) -> Rules:
+    table: Table = {
+        "podManagementPolicy": Enum(
+            "OrderedReady", "Parallel", detail="must be 'OrderedReady' or 'Parallel'"
+        ),
+        "updateStrategy": [_update_strategy_type, Switch("type", _UPDATE_STRATEGIES)],
+        "persistentVolumeClaimRetentionPolicy.whenDeleted": _RETENTION,
+        "persistentVolumeClaimRetentionPolicy.whenScaled": _RETENTION,
+        **claims,
+        "replicas": NOT_NEGATIVE,
+        "minReadySeconds": NOT_NEGATIVE,
+        "ordinals.start": NOT_NEGATIVE,
+        "serviceName": DNS_LABEL,
     }
-)
+    return Rules({"spec": [table, template]})
+
+
+RULES = _rules(_CLAIMS, _check_selector_and_template)
+FORMER_RULES = _rules({}, _check_selector_and_labels)
 
 
 def _immutable_fields(obj: Object, old: Object) -> Errors:
@@ -201,7 +221,13 @@ KINDS = {
     "statefulsets": Kind(
         default=workload_defaults(_default_spec),
         # MaxUnavailableStatefulSet is enabled since 1.37.
-        former={"-1.36": {"default": workload_defaults(_former_default_spec)}},
+        former={
+            "-1.36": {"default": workload_defaults(_former_default_spec)},
+            "-1.33": {
+                "validate": FORMER_RULES,
+                "validate_update": UpdateRules(FORMER_RULES, _immutable_fields),
+            },
+        },
         validate=RULES,
         validate_update=UpdateRules(RULES, _immutable_fields),
         validate_status=replica_status_rules(

@@ -196,8 +196,12 @@ CHANGE_RULES = UpdateRules(
 
 
 def _validate_update(new: Object, old: Object) -> Errors:
+    return [*SPEC_RULES(new), *CHANGE_RULES(new, old), *_name_errors(new, "")]
+
+
+def _former_validate_update(new: Object, old: Object) -> Errors:
+    """1.36 and earlier also check the generated selector, and report the errors of the spec twice."""
     errors = SPEC_RULES(new)
-    # kube-apiserver reports the errors of the spec twice.
     return [
         *_generated_selector_errors(new, ""),
         *errors,
@@ -247,10 +251,10 @@ KINDS = {
         strategy=JobStrategy,
         validate=RULES,
         validate_update=_validate_update,
+        former={"-1.36": {"validate_update": _former_validate_update, "checks_whole_on_update": True}},
         validate_status=validate_job_status,
         warnings=template_warnings(host_names=True),
         generation_fields=("spec",),
-        checks_whole_on_update=True,
         field_selectors={"status.successful": _succeeded},
         unsupported_field_message='field label "{label}" not supported for Job',
         columns=(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kubewright.apiserver.resources.objects import Object
 from kubewright.apiserver.resources.strategy import Operation
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
-from kubewright.controlplane.kinds.printing import AGE
+from kubewright.controlplane.kinds.printing import AGE, column, counted
 
 _MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
 
@@ -34,12 +34,17 @@ def _warnings(obj: Object, old: Object | None) -> Iterator[str]:
         yield f"metadata.annotations[{_MOUNTABLE}]: {text}"
 
 
+_SECRETS = column(
+    "Secrets", counted("secrets"), description="Number of secrets that pods are allowed to use."
+)
+
 KINDS = {
     "serviceaccounts": Kind(
         strategy=ServiceAccountStrategy,
         warnings=_warnings,
         returns_deleted_object=True,
         columns=(AGE,),
+        former={"-1.34": {"columns": (_SECRETS, AGE)}},
         checks_whole_on_update=True,
     )
 }

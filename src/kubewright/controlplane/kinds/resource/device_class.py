@@ -11,6 +11,7 @@ from kubewright.controlplane.kinds.validation.formats import qualified_name
 from kubewright.schema import field_errors as fe
 
 from .claim_spec import CONFIGURATION, SELECTORS
+from .resource_slice import STORED_FORMER
 
 
 def _extended_resource_errors(name: str, path: str) -> Errors:
@@ -36,6 +37,7 @@ def _update_errors(new: Object, old: Object) -> Errors:
 
 KINDS = {
     "deviceclasses": Kind(
+        former=STORED_FORMER,
         validate=Rules({"": [SELECTOR_RULES, RULES]}),
         validate_update=_update_errors,
         validate_name=check_complete_name,

@@ -27,7 +27,7 @@ from kubewright.controlplane.kinds.validation.formats import CONDITIONS
 from kubewright.schema import field_errors as fe
 
 from .claim_spec import CLAIM_SPEC_RULES, DEVICE_NAME, UNKNOWN_REQUEST, claim_defaults, request_names
-from .resource_slice import pool_name_errors
+from .resource_slice import STORED_FORMER, pool_name_errors
 
 _DeviceID = tuple[str, ...]
 
@@ -145,7 +145,7 @@ def _state_text(obj: Object) -> str:
 
 
 def _kind(**fields: Any) -> Kind:
-    return Kind(returns_deleted_object=True, checks_whole_on_update=True, **fields)
+    return Kind(returns_deleted_object=True, checks_whole_on_update=True, former=STORED_FORMER, **fields)
 
 
 def claim_spec_value(spec: Object | None) -> fe.GoStruct:

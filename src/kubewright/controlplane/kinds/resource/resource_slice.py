@@ -233,8 +233,12 @@ DEVICE_RULES = Rules(
     }
 )
 
+STORED_FORMER = {"1.34": {"hashed_group_version": "resource.k8s.io/v1beta2"}}
+"""The version in which the kinds of the group were stored when v1 was new."""
+
 KINDS = {
     "resourceslices": Kind(
+        former=STORED_FORMER,
         default=Defaults({"spec.devices[*].taints[*]": _default_taint}),
         validate=Rules({"": [POOL_RULES, DEVICE_RULES]}),
         validate_update=UpdateRules(

@@ -114,13 +114,7 @@ KINDS = {
         strategy=CSIDriverStrategy,
         default=Defaults({**DEFAULTS, "spec.preventPodSchedulingIfMissing": False}),
         # VolumeLimitScaling is enabled since 1.37; serviceAccountTokenInSecrets exists since 1.35.
-        former={
-            "-1.36": {"default": Defaults(DEFAULTS)},
-            "-1.34": {
-                "warnings": None,
-                "generation_fields": None,
-            },  # serviceAccountTokenInSecrets: since 1.35
-        },
+        former={"-1.36": {"default": Defaults(DEFAULTS)}, "-1.34": {"warnings": None}},
         validate=RULES,
         validate_update=UpdateRules(
             RULES,

@@ -53,29 +53,36 @@ RULES = Rules(
 
 def _changed_drivers(new: Object, old: Object) -> Errors:
     """Reject changes of drivers, except of their `allocatable`."""
+    return _driver_changes(new, old, "allocatable")
+
+
+def _driver_changes(new: Object, old: Object, mutable: str = "") -> Errors:
     before = {driver.get("name"): driver for driver in field(old, "spec.drivers", ())}
     errors: Errors = []
     for driver in field(new, "spec.drivers", ()):
         known = before.get(driver.get("name"))
-        if known is not None and _without_allocatable(driver) != _without_allocatable(known):
+        if known is not None and _without(driver, mutable) != _without(known, mutable):
+            allocatable = driver.get("allocatable") if mutable != "allocatable" else None
             value = fe.GoStruct(
                 Name=driver.get("name") or "",
                 NodeID=driver.get("nodeID") or "",
                 TopologyKeys=driver.get("topologyKeys"),
-                Allocatable=None,
+                Allocatable=allocatable and fe.GoStruct(Count=allocatable.get("count")),
             )
             errors.append(fe.invalid("spec.drivers", value, "field is immutable"))
     return errors
 
 
-def _without_allocatable(driver: Object) -> Object:
-    return {name: value for name, value in driver.items() if name != "allocatable"}
+def _without(driver: Object, field: str) -> Object:
+    return {name: value for name, value in driver.items() if name != field}
 
 
 KINDS = {
     "csinodes": Kind(
         validate=RULES,
         validate_update=UpdateRules(RULES, _changed_drivers),
+        # MutableCSINodeAllocatableCount is enabled since 1.35.
+        former={"-1.34": {"validate_update": UpdateRules(RULES, _driver_changes)}},
         allow_unconditional_update=False,
         returns_deleted_object=True,
         columns=(

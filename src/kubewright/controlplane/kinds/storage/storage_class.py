@@ -154,6 +154,7 @@ KINDS = {
         cells=_cells,
     ),
     "volumeattributesclasses": Kind(
+        former={"-1.35": {"hashed_group_version": "storage.k8s.io/v1beta1"}},
         validate=ATTRIBUTES_RULES,
         validate_update=UpdateRules(
             dict.fromkeys(("driverName", "parameters"), _attributes_unchanged), ATTRIBUTES_RULES

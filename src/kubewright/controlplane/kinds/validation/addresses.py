@@ -1,7 +1,8 @@
 """IP addresses and CIDR ranges.
 
 Legacy fields accept values that are not canonical (leading zeros, IPv4-mapped IPv6) if they are already
-stored; new values must not have these forms. Other fields require canonical values.
+stored; new values must not have these forms (StrictIPCIDRValidation, enabled since 1.36). Other fields
+require canonical values.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Collection
 
+from kubewright.api.kubernetes_version import serving_version
 from kubewright.api.values.go_format import quote
 from kubewright.schema import field_errors as fe
 
@@ -51,10 +53,21 @@ def parse_range(value: str) -> tuple[Address, Network] | None:
     return address, ipaddress.ip_network((address, size), strict=False)
 
 
+def _is_strict() -> bool:
+    """Whether new values of legacy fields must have a usual form."""
+    return serving_version().enables("StrictIPCIDRValidation")
+
+
 def legacy_ip_errors(value: str, path: str, known: Collection[str] = ()) -> Errors:
     """Check an address in a legacy field; values in `known`, which are already stored, are accepted."""
     if value in known:
         return []
+    if parse_ip(value) is None:
+        return [fe.invalid(path, value, NOT_AN_ADDRESS)]
+    return _unusual_ip_errors(value, path) if _is_strict() else []
+
+
+def _unusual_ip_errors(value: str, path: str) -> Errors:
     address = parse_ip(value)
     if address is None:
         return [fe.invalid(path, value, NOT_AN_ADDRESS)]
@@ -67,7 +80,7 @@ def legacy_ip_errors(value: str, path: str, known: Collection[str] = ()) -> Erro
 
 def strict_ip_errors(value: str, path: str) -> Errors:
     """Check that an address is in canonical form."""
-    errors = legacy_ip_errors(value, path)
+    errors = _unusual_ip_errors(value, path)
     if not errors and value != str(parse_ip(value)):
         errors.append(fe.invalid(path, value, f"must be in canonical form ({quote(str(parse_ip(value)))})"))
     return errors
@@ -77,6 +90,12 @@ def legacy_range_errors(value: str, path: str, known: Collection[str] = ()) -> E
     """Check a CIDR range in a legacy field; values in `known`, which are already stored, are accepted."""
     if value in known:
         return []
+    if parse_range(value) is None:
+        return [fe.invalid(path, value, NOT_A_RANGE)]
+    return _unusual_range_errors(value, path) if _is_strict() else []
+
+
+def _unusual_range_errors(value: str, path: str) -> Errors:
     parsed = parse_range(value)
     if parsed is None:
         return [fe.invalid(path, value, NOT_A_RANGE)]
@@ -94,11 +113,18 @@ def legacy_range_errors(value: str, path: str, known: Collection[str] = ()) -> E
 
 def strict_range_errors(value: str, path: str) -> Errors:
     """Check that a CIDR range is in canonical form."""
-    errors = legacy_range_errors(value, path)
+    errors = _unusual_range_errors(value, path)
     parsed = parse_range(value)
     if not errors and parsed is not None and value != str(parsed[1]):
         errors.append(fe.invalid(path, value, f"must be in canonical form ({quote(str(parsed[1]))})"))
     return errors
+
+
+def _verdict() -> str:
+    """Return what warnings say about unusual forms."""
+    if serving_version().includes("-1.35"):
+        return "will be considered invalid in a future Kubernetes release"
+    return "is invalid"
 
 
 def ip_warnings(value: str, path: str) -> list[str]:
@@ -108,7 +134,7 @@ def ip_warnings(value: str, path: str) -> list[str]:
         return []
     if _has_leading_zeros(value) or _is_mapped(address):
         return [
-            f"{path}: non-standard IP address {quote(value)} is invalid: use {quote(str(plain(address)))}"
+            f"{path}: non-standard IP address {quote(value)} {_verdict()}: use {quote(str(plain(address)))}"
         ]
     if address.version == 6 and str(address) != value:
         canonical = quote(str(address))
@@ -132,7 +158,9 @@ def range_warnings(value: str, path: str) -> list[str]:
     text, _, length = value.partition("/")
     raw = parse_ip(text)
     if _has_leading_zeros(text) or (len(length) > 1 and length[0] == "0") or (raw and _is_mapped(raw)):
-        found.append(f"{path}: non-standard CIDR value {quote(value)} is invalid: use {quote(str(network))}")
+        found.append(
+            f"{path}: non-standard CIDR value {quote(value)} {_verdict()}: use {quote(str(network))}"
+        )
     if not found and network.version == 6 and str(network) != value:
         canonical = quote(str(network))
         found.append(

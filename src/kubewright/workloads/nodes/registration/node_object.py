@@ -7,12 +7,12 @@ import platform
 from collections.abc import Mapping
 from typing import Final
 
+from kubewright import __version__
 from kubewright.workloads.nodes.objects import LEASE, LEASE_NAMESPACE, Object
 
 from .node_spec import ARCHITECTURES, NodeSpec
 
-KUBELET_VERSION: Final = "v1.36.0"
-RUNTIME_VERSION: Final = "kubewright://1.36.0"
+RUNTIME_VERSION: Final = f"kubewright://{__version__}"
 LEASE_DURATION_SECONDS: Final = 40
 UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
 """Taint of nodes whose provider ID a cloud provider sets."""
@@ -33,9 +33,19 @@ _PRESSURE: Final = {
 
 
 def node_object(
-    spec: NodeSpec, *, index: int, kubelet_port: int, stamp: str, pod_cidr: str = "", internal_ip: str = ""
+    spec: NodeSpec,
+    *,
+    index: int,
+    kubelet_port: int,
+    stamp: str,
+    version: str,
+    pod_cidr: str = "",
+    internal_ip: str = "",
 ) -> Object:
-    """Return the Node object that a kubelet registers. `index` determines addresses that are not given."""
+    """Return the Node object that a kubelet registers. `index` determines addresses that are not given.
+
+    `version` is that of the kubelet.
+    """
     pod_cidr = spec.pod_cidr or pod_cidr or default_pod_cidr(index)
     node_spec: Object = {"podCIDR": pod_cidr, "podCIDRs": [pod_cidr]}
     if not any(taint.get("key") == UNINITIALIZED for taint in spec.taints):
@@ -60,6 +70,7 @@ def node_object(
             address=spec.internal_ip or internal_ip or default_internal_ip(index),
             kubelet_port=kubelet_port,
             stamp=stamp,
+            version=version,
             images=spec.images,
         ),
     }
@@ -73,6 +84,7 @@ def node_status(
     address: str,
     kubelet_port: int,
     stamp: str,
+    version: str,
     images: tuple[str, ...] = (),
 ) -> Object:
     """Return the status of a healthy node.
@@ -89,7 +101,7 @@ def node_status(
             {"type": "InternalDNS", "address": f"{name}.localhost"},
         ],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet_port}},
-        "nodeInfo": node_info(name),
+        "nodeInfo": node_info(name, version),
         "images": [{"names": [image], "sizeBytes": image_size(image)} for image in images],
     }
 
@@ -120,7 +132,7 @@ def node_conditions(
     return conditions
 
 
-def node_info(name: str) -> Object:
+def node_info(name: str, version: str) -> Object:
     """Return `status.nodeInfo`. Identifiers depend on the name only."""
     digest = hashlib.sha256(name.encode()).hexdigest()
     machine = platform.machine()
@@ -131,7 +143,7 @@ def node_info(name: str) -> Object:
         "kernelVersion": "6.12.0",
         "osImage": "Kubewright simulated node",
         "containerRuntimeVersion": RUNTIME_VERSION,
-        "kubeletVersion": KUBELET_VERSION,
+        "kubeletVersion": version,
         "kubeProxyVersion": "",
         "operatingSystem": "linux",
         "architecture": ARCHITECTURES.get(machine, machine or "amd64"),

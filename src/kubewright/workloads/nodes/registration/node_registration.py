@@ -70,6 +70,8 @@ class NodeRegistration:
         self.client = client
         self.listener: KubeletListener | None = None
         """The port of the kubelet API; open while the registration runs."""
+        self.kubelet_version = ""
+        """Version that the kubelets report: that of the API server."""
         self._port = kubelet_port
         self._leases: set[str] = set()
         self._next_index = 0
@@ -101,6 +103,7 @@ class NodeRegistration:
 
     async def _register_all(self) -> None:
         limit = asyncio.Semaphore(_CONCURRENT)
+        self.kubelet_version = str((await self.client.version()).get("gitVersion") or "")
 
         async def register_one(spec: NodeSpec, index: int) -> None:
             async with limit:
@@ -111,7 +114,13 @@ class NodeRegistration:
         await asyncio.gather(*(register_one(spec, index) for spec, index in missing))
 
     async def _register(self, spec: NodeSpec, index: int) -> None:
-        node = node_object(spec, index=index, kubelet_port=self._port, stamp=self.clock.stamp())
+        node = node_object(
+            spec,
+            index=index,
+            kubelet_port=self._port,
+            stamp=self.clock.stamp(),
+            version=self.kubelet_version,
+        )
         try:
             created = await self.client.create(dict(node))
         except Conflict:
@@ -155,6 +164,7 @@ class NodeRegistration:
             allocatable={**capacity, **(status.get("allocatable") or {})},
             address=default_internal_ip(index),
             kubelet_port=self._port,
+            version=self.kubelet_version,
             stamp=self.clock.stamp(),
         )
         given = {one.get("type") for one in status.get("addresses") or ()}

@@ -20,7 +20,7 @@ from kubewright.client.errors import ConnectionFailed
 from kubewright.client.patches import Patch
 from kubewright.workloads.nodes.kubelet_events import KubeletEvent
 from kubewright.workloads.nodes.objects import NODE, POD, Object
-from kubewright.workloads.nodes.registration.node_object import KUBELET_VERSION, node_conditions
+from kubewright.workloads.nodes.registration.node_object import node_conditions
 
 from .go_templates import Functions, TemplateError
 from .jq_paths import ExpressionError
@@ -282,7 +282,7 @@ class StageEngine:
             "Quote": lambda value="": json.dumps(value if isinstance(value, str) else str(value)),
             "YAML": to_yaml,
             "dict": dict,
-            "Version": lambda: KUBELET_VERSION,
+            "Version": lambda: nodes.registration.kubelet_version,
             "NodeConditions": lambda: node_conditions(stamp),
             "NodeIP": lambda: next(iter(node_ips()), ""),
             "NodeName": lambda: key.name if kind == NODE else "",

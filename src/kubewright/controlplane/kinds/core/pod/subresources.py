@@ -18,6 +18,7 @@ from kubewright.api.errors import (
 )
 from kubewright.api.field_errors import FieldError, aggregate
 from kubewright.api.gvk import GroupResource, GroupVersionKind
+from kubewright.api.kubernetes_version import serving_version
 from kubewright.api.values.rfc3339 import TimeError, parse_layout
 from kubewright.api.values.times import format_time, now
 from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
@@ -322,9 +323,9 @@ def _chosen_container(pod: Object, wanted: str) -> str:
 
 
 async def _authorize_create(request: SubresourceRequest) -> None:
-    """Require `create` also for GET, which opens WebSockets (Kubernetes 1.35)."""
+    """Require `create` also for GET, which opens WebSockets."""
     info = request.request.info
-    if info.verb == "create":
+    if info.verb == "create" or not serving_version().enables("AuthorizePodWebsocketUpgradeCreatePermission"):
         return
     attributes = AuthorizationAttributes.of(request.request.user, info)._replace(verb="create")
     decision, reason = await request.store.server.authorizer.authorize(attributes)

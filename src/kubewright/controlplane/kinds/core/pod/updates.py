@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kubewright.api.kubernetes_version import serving_version
 from kubewright.api.values.go_format import format_invalid_value
 from kubewright.api.values.times import format_time, now
 from kubewright.apiserver.resources.objects import Object, deep_copy
@@ -16,6 +17,7 @@ from kubewright.controlplane.kinds.core.podspec.annotations import (
     annotation_change_errors,
     annotation_errors,
 )
+from kubewright.controlplane.kinds.core.podspec.clearable_lists import restore_absent
 from kubewright.controlplane.kinds.core.podspec.resources import qos_class
 from kubewright.controlplane.kinds.core.podspec.scheduling import toleration_errors
 from kubewright.controlplane.kinds.core.podspec.validation import pod_errors
@@ -294,6 +296,7 @@ def restore_all_but_status(new: Object, old: Object) -> None:
     for field in ("qosClass", "observedGeneration"):
         if not status.get(field) and before.get(field):
             status[field] = before[field]
+    restore_absent(status, before if serving_version().includes("1.37-") else {})
     generations: dict[str, list[int]] = {}
     for condition in before.get("conditions") or ():
         generation = condition.get("observedGeneration") or 0

@@ -1,8 +1,10 @@
 """Pod specs, of pods and of the pod templates of workloads: defaults, validation, warnings.
 
 - `annotations`: annotations of pods and pod templates that the API server validates
+- `clearable_lists`: lists in the status that an empty list clears
 - `containers`: containers of pods: names, images, ports, environment, probes and lifecycle hooks
 - `defaults`: defaults of pods and pod templates
+- `disabled_features`: features that a version of Kubernetes has disabled and that are more than a field
 - `disks`: volume sources that pods and persistent volumes share: disks, file servers, storage drivers
 - `mounts`: volume mounts and devices of containers
 - `operating_system`: fields of pods that depend on the operating system

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kubewright.api.field_errors import FieldError
+from kubewright.api.kubernetes_version import serving_version
 from kubewright.api.values import names
 from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.validation import (
@@ -105,7 +106,7 @@ def _check_init(spec: Object, path: str, context: PodContext) -> Errors:
     for index, container in enumerate(spec.get("initContainers") or ()):
         where, name = f"{path}[{index}]", container.get("name") or ""
         errors += CONTAINER(container, where, context)
-        errors += _RESTART(container, where)
+        errors += _check_init_restart(container, where)
         if name in seen:
             errors.append(fe.duplicate(f"{where}.name", name))
         elif name:
@@ -226,9 +227,23 @@ def _check_resize(policies: list[Object], path: str, context: PodContext) -> Err
         seen.add(resource)
         errors += _RESIZE(policy, path)
         if context.restart_policy == "Never" and restart != "NotRequired":
-            text = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
+            pod = "" if serving_version().includes("-1.35") else "pod "
+            text = f"must be 'NotRequired' when {pod}`restartPolicy` is 'Never'"
             errors.append(fe.invalid(path, restart, text))
     return errors
+
+
+def _check_init_restart(container: Object, path: str) -> Errors:
+    policy = container.get("restartPolicy")
+    if serving_version().includes("-1.33") and policy not in (None, "Always"):
+        return [fe.not_supported(f"{path}.restartPolicy", policy, ("Always",))]
+    return _RESTART(container, path)
+
+
+def _check_regular_restart(container: Object, path: str) -> Errors:
+    if serving_version().includes("-1.33") and container.get("restartPolicy") is not None:
+        return [fe.forbidden(f"{path}.restartPolicy", "may not be set for non-init containers")]
+    return _RESTART(container, path)
 
 
 def _check_restart_policy(container: Object, path: str) -> Errors:
@@ -369,4 +384,4 @@ _RESTART = Rules(
         },
     ]
 )
-_REGULAR = Rules({"[*]": [CONTAINER, Unique("name"), _LIFECYCLE, _RESTART]})
+_REGULAR = Rules({"[*]": [CONTAINER, Unique("name"), _LIFECYCLE, _check_regular_restart]})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kubewright.api.kubernetes_version import serving_version
 from kubewright.api.values.go_format import quote
 from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.validation import ID, Check, Enum, Errors, Required, Rules
@@ -178,8 +179,24 @@ def profile_of(annotation: str) -> Object | None:
     return None
 
 
+def annotation_of(profile: Object | None) -> str:
+    """Return the annotation value of a profile; empty if it has none."""
+    match profile:
+        case {"type": "Unconfined"}:
+            return "unconfined"
+        case {"type": "RuntimeDefault"}:
+            return "runtime/default"
+        case {"type": "Localhost", "localhostProfile": name}:
+            return f"{_LOCAL}{name}"
+    return ""
+
+
 def copy_app_armor_profiles(pod: Object) -> list[str]:
-    """Copy the profiles of annotations to the fields of a new pod; return warnings."""
+    """Copy the profiles of annotations to the fields of a new pod; return warnings.
+
+    1.33 and earlier also copy those of fields to annotations, for kubelets that read annotations only.
+    """
+    writes_annotations = serving_version().includes("-1.33")
     spec, annotations = pod["spec"], pod["metadata"].get("annotations") or {}
     if (spec.get("os") or {}).get("name") == "windows":
         return []
@@ -188,7 +205,13 @@ def copy_app_armor_profiles(pod: Object) -> list[str]:
     for kind in _CONTAINERS:
         for container in spec.get(kind) or ():
             key = f"{ANNOTATION}{container.get('name') or ''}"
-            if key not in annotations or (container.get("securityContext") or {}).get("appArmorProfile"):
+            own = (container.get("securityContext") or {}).get("appArmorProfile")
+            if key not in annotations:
+                value = annotation_of(own or whole) if writes_annotations else ""
+                if value:
+                    pod["metadata"].setdefault("annotations", {})[key] = value
+                continue
+            if own:
                 continue
             profile = profile_of(annotations[key])
             if profile is not None and profile == whole:

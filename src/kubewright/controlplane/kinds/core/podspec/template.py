@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kubewright.api.field_errors import FieldError
 from kubewright.api.values import names
@@ -16,15 +16,21 @@ from .scheduling import format_selector, selector_errors
 from .validation import pod_spec_errors
 
 
-def template_errors(template: Object, path: str) -> Errors:
-    """Check a pod template."""
+def template_annotation_errors(template: Object, path: str) -> Errors:
+    """Check the labels and annotations of a pod template."""
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
     errors = label_errors(metadata.get("labels") or {}, f"{path}.labels")
     for key in sorted(metadata.get("annotations") or {}):
         errors += [
             fe.invalid(f"{path}.annotations", key, text) for text in names.check_qualified_name(key.lower())
         ]
-    errors += annotation_errors(metadata.get("annotations") or {}, spec, f"{path}.annotations")
+    return errors + annotation_errors(metadata.get("annotations") or {}, spec, f"{path}.annotations")
+
+
+def template_errors(template: Object, path: str) -> Errors:
+    """Check a pod template."""
+    metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
+    errors = template_annotation_errors(template, path)
     errors += pod_spec_errors(spec, f"{path}.spec")
     errors += annotation_match_errors(metadata.get("annotations") or {}, spec, f"{path}.spec")
     if spec.get("ephemeralContainers"):
@@ -58,12 +64,20 @@ def matches(selector: Object | None, labels: Mapping[str, str]) -> bool:
 
 
 def selector_and_template_errors(
-    selector: Object | None, template: Object, path: str, *, noun: str, always: str, unusable: str
+    selector: Object | None,
+    template: Object,
+    path: str,
+    *,
+    noun: str,
+    always: str,
+    unusable: str,
+    check: Callable[[Object, str], Errors] = template_errors,
 ) -> Errors:
     """Check a selector and the template that it must match.
 
     `noun` is the kind in the message about empty selectors, `always` the one in the message about deadlines,
-    `unusable` the message about an invalid selector, after which the template is not validated.
+    `unusable` the message about an invalid selector, after which the template is not validated. `check`
+    checks the template itself.
     """
     errors: Errors = []
     if selector is None:
@@ -79,7 +93,7 @@ def selector_and_template_errors(
             return [*errors, fe.invalid(f"{path}.selector", format_selector(selector), unusable)]
         elif not matches(selector, labels_of(template)):
             errors.append(selector_mismatch(template, f"{path}.template"))
-    errors += template_errors(template, f"{path}.template")
+    errors += check(template, f"{path}.template")
     return errors + long_running_errors(template, f"{path}.template", always)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from kubewright.api.kubernetes_version import serving_version
 from kubewright.api.values import names
 from kubewright.api.values.quantity import Quantity
 from kubewright.apiserver.resources.objects import Object
@@ -193,7 +194,9 @@ def _container_warnings(
     key = f"{APP_ARMOR}{container.get('name') or ''}"
     if is_template and key in annotations and context.get("appArmorProfile") is None:
         profile = (spec.get("securityContext") or {}).get("appArmorProfile")
-        if profile is None or profile != profile_of(annotations[key]):
+        # 1.33 accepts an annotation beside any profile of the pod.
+        is_same = profile == profile_of(annotations[key]) or serving_version().includes("-1.33")
+        if profile is None or not is_same:
             yield f'{notes}[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead'
     resources: Object = container.get("resources") or {}
     for name in _BYTES:
@@ -285,10 +288,15 @@ def overlap_warnings(volumes: list[Object]) -> Iterator[str]:
             yield from _clashes(_files(source, ""), name, shown)
         yield from _clashes(_files(volume.get("downwardAPI") or {}, ""), name, "DownwardAPI")
         projected: list[_File] = []
+        found: list[_File] = []
+        # 1.33 reported the files of a source again for each source without files after it.
+        repeats = serving_version().includes("-1.33")
         for source in (volume.get("projected") or {}).get("sources") or ():
             if not any(value is not None for value in source.values()):
                 yield f'volume "{name}" (Projected) has no sources provided'
-            projected += _projected_files(source)
+                continue
+            found = _projected_files(source) or (found if repeats else [])
+            projected += found
         yield from _clashes(projected, name, "Projected")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kubewright.api.field_errors import FieldError
+from kubewright.api.kubernetes_version import serving_version
 from kubewright.api.values import names
 from kubewright.apiserver.resources.objects import Object
 from kubewright.apiserver.resources.resource import Version
@@ -45,7 +46,6 @@ class ServiceStrategy(KindStrategy):
     def on_attach(self, store: ResourceStore) -> None:
         """Create the allocator."""
         self._allocator = ServiceAllocator(store, self.ports)
-        self._version = store.server.kubernetes_version
 
     @property
     def allocator(self) -> ServiceAllocator:
@@ -54,7 +54,9 @@ class ServiceStrategy(KindStrategy):
         return self._allocator
 
     def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
-        """Names of services are host names: labels."""
+        """Names of services are host names: labels, which start with a letter in 1.35 and earlier."""
+        if not serving_version().enables("RelaxedServiceNameValidation"):
+            return names.check_dns_1035_label(name, prefix=prefix)
         return names.check_dns_label(name, prefix=prefix)
 
     def default(self, version: Version, obj: Object) -> None:
@@ -229,7 +231,7 @@ class ServiceStrategy(KindStrategy):
         """Return the warnings about a service."""
         from .validation import service_warnings
 
-        return () if op.subresource else service_warnings(obj, self._version)
+        return () if op.subresource else service_warnings(obj)
 
 
 def _normalize_addresses(spec: Object, before: Object | None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kubewright.api.kubernetes_version import NEWEST, KubernetesVersion
+from kubewright.api.kubernetes_version import serving_version
 from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.kinds.core.podspec.containers import PROTOCOLS
 from kubewright.controlplane.kinds.validation import (
@@ -132,6 +132,13 @@ def _check_port_pairs(entry: Object, path: str, context: _Context) -> Errors:
 
 def _check_external_ip(address: str, path: str) -> Errors:
     return legacy_ip_errors(address, path) or endpoint_ip(address, path)
+
+
+def _traffic_distribution_errors(value: str, path: str) -> Errors:
+    known: tuple[str, ...] = ("PreferClose", "PreferSameZone", "PreferSameNode")
+    if not serving_version().enables("PreferSameTrafficDistribution"):
+        known = known[:1]
+    return [] if value in known else [fe.not_supported(path, value, known)]
 
 
 def _check_source_ranges(spec: Object, path: str, context: _Context) -> Errors:
@@ -286,7 +293,7 @@ _SPEC = Rules(
         Check(_check_health_port),
         {
             "internalTrafficPolicy": Enum("Cluster", "Local"),
-            "trafficDistribution": Enum("PreferClose", "PreferSameZone", "PreferSameNode"),
+            "trafficDistribution": _traffic_distribution_errors,
         },
     ]
 )
@@ -350,8 +357,9 @@ def _family_update_errors(after: Object, before: Object) -> Errors:
     return errors
 
 
-def service_warnings(service: Object, version: KubernetesVersion = NEWEST) -> Iterator[str]:
-    """Return the warnings of a version of Kubernetes about a service."""
+def service_warnings(service: Object) -> Iterator[str]:
+    """Return the warnings about a service."""
+    version = serving_version()
     spec: Object = service["spec"]
     if _HINTS in (service["metadata"].get("annotations") or {}):
         yield f"annotation {_HINTS} is deprecated, please use service.kubernetes.io/topology-mode instead"
@@ -359,7 +367,7 @@ def service_warnings(service: Object, version: KubernetesVersion = NEWEST) -> It
     if not is_headless(spec):
         for position, address in enumerate(spec.get("clusterIPs") or ()):
             yield from ip_warnings(address, f"spec.clusterIPs[{position}]")
-    else:
+    elif version.includes("1.34-"):
         if spec.get("loadBalancerIP"):
             yield "spec.loadBalancerIP is ignored for headless services"
         if external:
