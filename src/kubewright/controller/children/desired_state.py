@@ -174,11 +174,12 @@ class DesiredState:
         wanted: dict[tuple[GroupKind, ObjectKey], GroupVersionKind] = {}
 
         async def apply(manifest: dict[str, Any]) -> None:
-            gvk = gvk_of(manifest)
+            gvk = GroupVersionKind.from_api_version(manifest["apiVersion"], manifest["kind"])
             intent, key = await self._member(owner, manifest, gvk)
-            if (gvk.group_kind, key) in wanted:
+            member = gvk.group_kind, key
+            if member in wanted:
                 raise ValueError(f"{gvk.kind} {key} is in the list of desired objects twice")
-            wanted[gvk.group_kind, key] = gvk
+            wanted[member] = gvk
             await self._apply_member(owner, gvk, key, intent, result, adopt=adopt)
 
         manifests = await self._manifests(owner, objects)
@@ -192,13 +193,16 @@ class DesiredState:
         self, owner: Any, objects: Iterable[MetaObject | Unstructured | dict[str, Any]]
     ) -> list[dict[str, Any]]:
         """Return the objects to apply, in order."""
-        for each in (objects := list(objects)):
-            if (gvk := gvk_of(each)) not in self._kinds:
+        manifests = []
+        for each in objects:
+            gvk = gvk_of(each)
+            if gvk not in self._kinds:
                 raise ValueError(
                     f"{gvk} is not a declared kind; add it to owns=(...) of the operator's reconcile, or to "
                     "kinds=[...] of the DesiredState"
                 )
-        return [apply_configuration(each, gvk_of(each)) for each in objects]
+            manifests.append(apply_configuration(each, gvk))
+        return manifests
 
     def _mark(self, owner: Any) -> Mark:
         """Return the field that makes an object one of this owner."""
