@@ -8,9 +8,11 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from cryptography import x509
 from tests.cli.in_process import kubewright
 from tests.waiting import eventually
 from tests.workloads.resources.test_certificates import request
@@ -160,3 +162,31 @@ def test_implied_options() -> None:
         ControlPlane(real_nodes=True, cluster_cidr="10.0.0.0/16")
     with pytest.raises(ValueError, match="no address for cluster DNS"):
         dns_address("10.0.0.0/29")
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "url"),
+    [
+        ("192.0.2.10:8443", "https://192.0.2.10:8443"),
+        ("api.example.com", "https://api.example.com:{port}"),
+        ("[2001:db8::1]:443", "https://[2001:db8::1]:443"),
+    ],
+)
+async def test_machines_join_the_endpoint_of_all_replicas(endpoint: str, url: str) -> None:
+    async with ControlPlane(real_nodes=True, dns=False, control_plane_endpoint=endpoint) as plane:
+        expected = url.format(port=plane.port)
+        info = await plane.client().get(ConfigMap, "cluster-info", namespace="kube-public")
+        assert yaml.safe_load(info.data["kubeconfig"])["clusters"][0]["cluster"]["server"] == expected
+        config = await plane.client().get(ConfigMap, "kubeadm-config", namespace="kube-system")
+        cluster = yaml.safe_load(config.data["ClusterConfiguration"])
+        assert cluster["controlPlaneEndpoint"] == expected.removeprefix("https://")
+        certificate = x509.load_pem_x509_certificate(plane.credentials.serving.certificate)
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        found = {str(each.value) for each in names}
+        assert urlsplit(expected).hostname in found
+
+
+@pytest.mark.parametrize("endpoint", ["https://api.example.com", "api.example.com/path", "a:b", "u@h"])
+def test_an_endpoint_is_a_host_and_a_port(endpoint: str) -> None:
+    with pytest.raises(ValueError, match="expected HOST or HOST:PORT"):
+        ControlPlane(port=None, real_nodes=True, control_plane_endpoint=endpoint)

@@ -379,6 +379,14 @@ class NodeOptions:
         "CIDR of pods, of which each node gets a part; for dual-stack one of each IP family, as A,B.",
         shown_default="10.244.0.0/16 with --real-nodes",
     )
+    control_plane_endpoint: str = option(
+        "",
+        TEXT,
+        "Address of the load balancer of several replicas, HOST or HOST:PORT: what machines join. It is in "
+        "the certificate.",
+        shown_default="the advertised address",
+        is_rare=True,
+    )
     cluster_domain: str = option("cluster.local", TEXT, "Domain of cluster DNS.", is_rare=True)
     dns: bool = option(
         False,

@@ -43,7 +43,7 @@ from .builtins import builtin_resources
 from .cluster_controllers import ClusterControllers
 from .configuration.feature_gates import apply_gates, default_gates
 from .configuration.plane_options import check_options, open_store, parse_port_range, parse_service_ranges
-from .configuration.real_nodes import runs_workloads, with_real_nodes
+from .configuration.real_nodes import parse_endpoint, runs_workloads, with_real_nodes
 from .configuration.resource_settings import add_metrics_api, set_event_ttl, set_node_ports
 from .controller_names import check_controller_names
 from .credentials.plane_credentials import PlaneCredentials, SuppliedCredentials, load_plane_credentials
@@ -125,6 +125,8 @@ class ControlPlane:
         self.runs_controllers = options.controllers and not options.is_worker
         self.bind = options.bind
         self.advertised_address = advertised_address(options.bind, options.advertise_address)
+        endpoint = options.control_plane_endpoint
+        self._endpoint = parse_endpoint(endpoint) if endpoint else None
         """IP address in the endpoints of the service `kubernetes`."""
         self.port = options.port
         self._supplied = SuppliedCredentials.read(options)
@@ -194,9 +196,9 @@ class ControlPlane:
 
     @property
     def advertised_url(self) -> str:
-        """The URL of the server for other machines and for pods."""
-        host = self.advertised_address
-        return f"https://[{host}]:{self.port}" if ":" in host else f"https://{host}:{self.port}"
+        """The URL of the server for other machines: the endpoint of all replicas, or the own address."""
+        host, port = self._endpoint or (self.advertised_address, None)
+        return f"https://{f'[{host}]' if ':' in host else host}:{port or self.port}"
 
     @property
     def authority(self) -> CertificateAuthority:
@@ -264,7 +266,8 @@ class ControlPlane:
 
     async def _identify(self) -> None:
         """Load the credentials and authenticate requests with them."""
-        hosts = serving_hosts(self.bind, self.service_ranges, self.options.hosts, self.advertised_address)
+        named = (*self.options.hosts, *(self._endpoint or ())[:1])
+        hosts = serving_hosts(self.bind, self.service_ranges, named, self.advertised_address)
         self.credentials = await load_plane_credentials(self.storage, self._supplied, hosts)
         self.issuer = TokenIssuer(
             self.service_account_issuers[0],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import replace
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from kubewright.controlplane.options import ControlPlaneOptions, NodeOptions
 
@@ -37,6 +38,20 @@ def with_real_nodes(options: OptionsT) -> OptionsT:
 def runs_workloads(options: NodeOptions) -> bool:
     """Whether there can be nodes, simulated or real: then workload controllers and scheduler run."""
     return options.real_nodes or options.nodes not in (0, "0")
+
+
+def parse_endpoint(value: str) -> tuple[str, int | None]:
+    """Return host and port of `--control-plane-endpoint`; raises `ValueError`."""
+    try:
+        parts = urlsplit(f"//{value}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host or parts.netloc != value or "@" in value:
+        raise ValueError(
+            f'--control-plane-endpoint "{value}": expected HOST or HOST:PORT, such as 192.0.2.10:6443'
+        )
+    return host, port
 
 
 def dns_address(service_range: str) -> str:
