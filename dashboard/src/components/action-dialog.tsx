@@ -200,7 +200,7 @@ function StepView({ step, open }: { step: Step; open: boolean }) {
       ) : change.before && after?.kind !== "Status" ? (
         <Diff before={toYaml(editable(masked(change.before)))} after={toYaml(editable(masked(after)))} />
       ) : change.path.endsWith("/eviction") ? null : (
-        <pre class="code">{toYaml(editable(masked(after)))}</pre>
+        <pre class="code" tabIndex={0}>{toYaml(editable(masked(after)))}</pre>
       )}
     </details>
   );

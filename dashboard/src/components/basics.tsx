@@ -108,7 +108,7 @@ export function Dialog({ title, close, children, actions, wide }: { title: strin
           <Icon name="close" />
         </button>
       </header>
-      <div class="dialog-body">{children}</div>
+      <div class="dialog-body" tabIndex={0}>{children}</div>
       {actions && <footer class="dialog-actions">{actions}</footer>}
     </dialog>
   );

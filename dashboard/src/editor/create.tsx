@@ -207,7 +207,7 @@ export default function Create() {
               <summary>
                 {item.resource.kind} {item.object.metadata?.name} {item.done && <span class="muted">created</span>}
               </summary>
-              {item.error ? <p class="form-error">{item.error}</p> : <pre class="code">{toYaml(masked(editable(item.result)))}</pre>}
+              {item.error ? <p class="form-error">{item.error}</p> : <pre class="code" tabIndex={0}>{toYaml(masked(editable(item.result)))}</pre>}
             </details>
           ))}
           <div class="action-command">

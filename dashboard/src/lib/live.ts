@@ -26,6 +26,8 @@ export interface Row {
   key: string;
   cells: Json[];
   meta: Json;
+  /** The object, or only its metadata. */
+  object: Json;
   changed: number;
 }
 
@@ -169,7 +171,7 @@ export class LiveTable {
 
   private put(row: Json, changed: number): string {
     const key = keyOf(row);
-    this.byKey.set(key, { key, cells: row.cells, meta: row.object?.metadata || {}, changed });
+    this.byKey.set(key, { key, cells: row.cells, meta: row.object?.metadata || {}, object: row.object || {}, changed });
     return key;
   }
 

@@ -316,7 +316,7 @@ function Explanation({ result, body }: { result: Json; body: Json }) {
       {result.allowed === false && (
         <Panel title="What to grant" actions={<Copy text={grantCommands(body)} label="Copy the commands" />}>
           {result.advice && <p class="advice">{result.advice}</p>}
-          {body.resource && !body.path && <pre class="code grant">{grantCommands(body)}</pre>}
+          {body.resource && !body.path && <pre class="code grant" tabIndex={0}>{grantCommands(body)}</pre>}
         </Panel>
       )}
       {!result.allowed && result.nearest?.length > 0 && <RuleTable title="Rules that come close" rules={result.nearest} />}

@@ -43,7 +43,7 @@ export function Data({ object }: { object: Json }) {
     setRevealed(next);
   };
   return (
-    <div class="panel panel-flush scroll-x">
+    <div class="panel panel-flush scroll-x" tabIndex={0} role="region" aria-label="Data">
       <table class="plain-table data-table">
         <thead>
           <tr>
@@ -59,7 +59,7 @@ export function Data({ object }: { object: Json }) {
             return (
               <tr key={each.name}>
                 <td class="break">{each.name}</td>
-                <td>{shown ? text === undefined ? <span class="muted">{each.bytes} bytes that are not text</span> : <pre class="code code-flat">{text}</pre> : <span class="muted">{each.bytes} bytes, hidden</span>}</td>
+                <td>{shown ? text === undefined ? <span class="muted">{each.bytes} bytes that are not text</span> : <pre class="code code-flat" tabIndex={0}>{text}</pre> : <span class="muted">{each.bytes} bytes, hidden</span>}</td>
                 <td class="actions">
                   {secret && (
                     <button type="button" class="button button-quiet" onClick={() => toggle(each.name)}>

@@ -65,7 +65,7 @@ export function History({ object, reference }: { object: Json; reference: Record
         {index > 0 ? (
           <Diff before={before} after={toYaml(comparable(version.object))} />
         ) : (
-          <pre class="code">{toYaml(comparable(version.object))}</pre>
+          <pre class="code" tabIndex={0}>{toYaml(comparable(version.object))}</pre>
         )}
       </div>
     </div>

@@ -11,6 +11,9 @@ import { Chip, Empty, Failure, Loading, Page, Tabs, Time, type Tab } from "../co
 import { Health, Icon } from "../components/icons";
 import { ActionDialog } from "../components/action-dialog";
 import { ACTIONS, type Action } from "../lib/actions";
+import { useKindView, type KindView } from "../lib/kind-view";
+import { ViewPanels } from "../components/view-value";
+import { hasMetrics, Metrics } from "./object-metrics";
 import { OwnerTree } from "./object-tree";
 import { Conditions, conditionsOf } from "./object-conditions";
 import { Data } from "./object-data";
@@ -50,16 +53,18 @@ export function ObjectView({ group, version, plural, namespace, name }: { group:
   return <LoadedObject key={`${group}/${version}/${plural}/${namespace}/${name}`} resource={resource} namespace={namespace} name={name} />;
 }
 
-function tabsOf(resource: Resource, object: Json, events: number): Tab[] {
+function tabsOf(resource: Resource, object: Json, events: number, view: KindView): Tab[] {
   const pod = resource.group === "" && resource.plural === "pods";
   const workload = resource.namespaced && !pod && selectorOf(object) !== undefined;
   return [
     { id: "tree", title: "Tree" },
+    ...(view.panels.length ? [{ id: "details", title: "Details" }] : []),
     { id: "conditions", title: "Conditions", count: conditionsOf(object).length },
     { id: "events", title: "Events", count: events },
     ...(workload ? [{ id: "pod-logs", title: "Logs" }] : []),
     ...(pod ? [{ id: "logs", title: "Logs" }, { id: "terminal", title: "Terminal" }, { id: "ports", title: "Ports" }] : []),
     ...(resource.group === "" && ["secrets", "configmaps"].includes(resource.plural) ? [{ id: "data", title: "Data" }] : []),
+    ...(hasMetrics(resource.plural) && resource.group === "" ? [{ id: "metrics", title: "Metrics" }] : []),
     { id: "yaml", title: "YAML" },
     { id: "fields", title: "Field owners" },
     { id: "history", title: "History" },
@@ -70,6 +75,7 @@ function tabsOf(resource: Resource, object: Json, events: number): Tab[] {
 function LoadedObject({ resource, namespace, name }: ObjectKey) {
   const live = useLiveObject(apiPath(resource, namespace), name);
   const object = live.object.value;
+  const view = useKindView(resource);
   const reference = { group: resource.group, version: resource.version, kind: resource.kind, namespace, name };
   const tree = useLoaded<Tree>((signal) => json(`/api/tree${query(reference)}`, { signal }), [resource, namespace, name]);
   useStream("tree", (data) => (tree.value.value = data), [resource.group, resource.version, resource.kind, namespace, name].join(","));
@@ -100,7 +106,7 @@ function LoadedObject({ resource, namespace, name }: ObjectKey) {
       if (event.ctrlKey || event.metaKey || event.altKey || !object) return;
       const target = event.target as HTMLElement;
       if (target.closest("input, textarea, select, [contenteditable], dialog, .terminal-host")) return;
-      const tabs = tabsOf(resource, object, 0).map((each) => each.id);
+      const tabs = tabsOf(resource, object, 0, view).map((each) => each.id);
       const index = Math.max(0, tabs.indexOf(tab));
       if (event.key === "]") setParams({ tab: tabs[(index + 1) % tabs.length] });
       else if (event.key === "[") setParams({ tab: tabs[(index + tabs.length - 1) % tabs.length] });
@@ -133,7 +139,7 @@ function LoadedObject({ resource, namespace, name }: ObjectKey) {
   const meta = object.metadata;
   const deleted = live.state.value === "deleted";
   const owners = (meta.ownerReferences || []) as Json[];
-  const tabs = tabsOf(resource, object, eventCount);
+  const tabs = tabsOf(resource, object, eventCount, view);
   const current = tabs.some((each) => each.id === tab) ? tab : "tree";
   return (
     <Page
@@ -182,6 +188,8 @@ function LoadedObject({ resource, namespace, name }: ObjectKey) {
         {current === "yaml" && (
           <Editor resource={resource} namespace={namespace} name={name} object={object} deleted={deleted} />
         )}
+        {current === "details" && <ViewPanels view={view} object={object} />}
+        {current === "metrics" && <Metrics plural={resource.plural} namespace={namespace} name={name} />}
         {current === "data" && <Data object={object} />}
         {current === "fields" && <Fields object={object} />}
         {current === "history" && <History object={object} reference={reference} />}

@@ -6,6 +6,8 @@ import { useLiveTable, type Row } from "../lib/live";
 import { HEALTH_ORDER, healthOf, matchesHealth, parseFilter, useKindHealth } from "../lib/health";
 import { ApiError, type Json } from "../lib/http";
 import { kindLink, link, namespaceFilter, navigate, objectLink, route, setParams } from "../lib/router";
+import { useKindView, valueAt } from "../lib/kind-view";
+import { ViewValue } from "../components/view-value";
 import { info } from "../lib/state";
 import { now, parseTime } from "../lib/time";
 import { Empty, Failure, Field, Loading, Page, Select, Time } from "../components/basics";
@@ -111,7 +113,8 @@ function ObjectTable({ resource }: { resource: Resource }) {
   const sort = params.get("sort") || "";
   const [selected, setSelected] = useState<Set<string>>(new Set());
   const [action, setAction] = useState<Action | null>(null);
-  const table = useLiveTable(apiPath(resource, namespace), { labelSelector: labels || undefined, fieldSelector: fields || undefined }, resource.verbs.includes("watch"));
+  const view = useKindView(resource);
+  const table = useLiveTable(apiPath(resource, namespace), { includeObject: view.columns.length ? "Object" : undefined, labelSelector: labels || undefined, fieldSelector: fields || undefined }, resource.verbs.includes("watch"));
   const rows = table.rows.value;
   const definitions = table.columns.value.map((column, index) => ({ ...column, index })).filter((column) => wide || !column.priority);
   const hasWide = table.columns.value.some((column) => column.priority);
@@ -132,6 +135,11 @@ function ObjectTable({ resource }: { resource: Resource }) {
       ranked.sort((a, b) => a[0] - b[0] || (a[1] < b[1] ? -1 : 1));
       const inOrder = ranked.map((each) => each[2]);
       return descending ? inOrder.reverse() : inOrder;
+    }
+    const declared = view.columns.find((each) => `view:${each.title}` === sortName);
+    if (declared) {
+      const sorted = [...found].sort((a, b) => numeric.compare(textOf(valueAt(a.object, declared.path)), textOf(valueAt(b.object, declared.path))));
+      return descending ? sorted.reverse() : sorted;
     }
     const column = table.columns.value.findIndex((each) => each.name === sortName);
     const isTime = sortName === "Age" || table.columns.value[column]?.type === "date";
@@ -198,10 +206,19 @@ function ObjectTable({ resource }: { resource: Resource }) {
       });
     }
   }
+  for (const field of view.columns) {
+    columns.push({
+      title: field.title,
+      width: `minmax(${Math.min(18, field.title.length + 6)}ch, 14fr)`,
+      numeric: ["number", "bytes", "percent"].includes(field.format),
+      sort: sortBy(`view:${field.title}`),
+      cell: (row) => <ViewValue object={row.object} field={field} />,
+    });
+  }
   const readOnly = info.value?.readOnly;
   const chosen = rows.filter((row) => selected.has(row.key));
   const actions = readOnly ? [] : ACTIONS.filter((each) => each.many && each.applies(resource));
-  const sortedColumn = columns.findIndex((column) => column.title === sortName);
+  const sortedColumn = columns.findIndex((column) => column.title === sortName || `view:${column.title}` === sortName);
   const state = table.state.value;
   const error = table.error.value;
   const count = filter ? `${shown.length.toLocaleString()} of ${rows.length.toLocaleString()}` : rows.length.toLocaleString();

@@ -74,7 +74,7 @@ function QueueTable({ queues }: { queues: Queue[] }) {
   const shown = all ? sorted : sorted.slice(0, SHOWN);
   return (
     <Panel flush>
-      <div class="scroll-x">
+      <div class="scroll-x" tabIndex={0} role="region" aria-label="Table">
         <table class="plain-table queue-table">
           <thead>
             <tr>

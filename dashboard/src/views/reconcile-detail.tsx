@@ -104,7 +104,7 @@ export function Detail({ span, spans }: { span: Reconcile; spans: Reconcile[] })
           <>
             <h3>Error</h3>
             <p class="form-error">{span.error}</p>
-            {span.traceback && <pre class="code traceback">{span.traceback}</pre>}
+            {span.traceback && <pre class="code traceback" tabIndex={0}>{span.traceback}</pre>}
           </>
         )}
         <h3>

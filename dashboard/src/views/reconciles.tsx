@@ -75,7 +75,7 @@ export function NoTraces({ message }: { message?: string }) {
   return (
     <Empty title="No operator is connected">
       <p>{message || "Reconciles and webhook calls are recorded by an operator that runs with the dashboard."} Start it with:</p>
-      <pre class="code code-inline">kubewright run --dashboard</pre>
+      <pre class="code code-inline" tabIndex={0}>kubewright run --dashboard</pre>
     </Empty>
   );
 }

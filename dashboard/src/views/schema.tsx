@@ -89,7 +89,7 @@ export function SchemaView({ group, version, kind }: { group: string; version: s
           </div>
           <div class="schema-side">
             <Panel title="Example" actions={<Copy text={example} label="Copy the example" />} flush>
-              <pre class="code code-flat">{example}</pre>
+              <pre class="code code-flat" tabIndex={0}>{example}</pre>
             </Panel>
           </div>
         </div>

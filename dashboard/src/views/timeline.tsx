@@ -242,10 +242,10 @@ function LaneLabel({ lane, summary, selected }: { lane: Lane; summary?: ObjectSu
       onClick={() => setParams({ id: selected ? undefined : target.id })}
     >
       <span class="lane-object">
-        {lane.failures > 0 && <Icon name="warning" size={13} />} {lane.label}
+        {lane.failures > 0 && <Icon name="warning" size={13} />} {target.name || target.request}
       </span>
       <span class="lane-controller muted">
-        {lane.controller}
+        {target.kind} · {lane.controller}
         {summary?.failing ? <RetryText summary={summary} /> : ""}
       </span>
     </button>

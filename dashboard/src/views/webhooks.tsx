@@ -137,11 +137,11 @@ function CallDetail({ span }: { span: Webhook }) {
             {warning}
           </p>
         ))}
-        {span.traceback && <pre class="code traceback">{span.traceback}</pre>}
+        {span.traceback && <pre class="code traceback" tabIndex={0}>{span.traceback}</pre>}
         {span.patch?.length > 0 && (
           <>
             <h3>Patch</h3>
-            <pre class="code">{toYaml(span.patch)}</pre>
+            <pre class="code" tabIndex={0}>{toYaml(span.patch)}</pre>
           </>
         )}
         {span.oldObject && span.object ? (
@@ -152,7 +152,7 @@ function CallDetail({ span }: { span: Webhook }) {
         ) : span.object ? (
           <>
             <h3>Object in the request</h3>
-            <pre class="code">{toYaml(withoutManagedFields(span.object))}</pre>
+            <pre class="code" tabIndex={0}>{toYaml(withoutManagedFields(span.object))}</pre>
           </>
         ) : (
           <p class="muted">The request is larger than 64 KiB and was not recorded.</p>
@@ -160,7 +160,7 @@ function CallDetail({ span }: { span: Webhook }) {
         {span.response && (
           <>
             <h3>Response</h3>
-            <pre class="code">{toYaml(span.response)}</pre>
+            <pre class="code" tabIndex={0}>{toYaml(span.response)}</pre>
           </>
         )}
       </div>
@@ -192,7 +192,7 @@ function Configurations() {
     <>
       {found.map(({ each, type, plural }) => (
         <Panel key={each.metadata.uid} title={<a href={objectLink({ ...ADMISSION, plural }, "", each.metadata.name)}>{each.metadata.name}</a>} actions={<Chip>{type}</Chip>} flush>
-          <div class="scroll-x">
+          <div class="scroll-x" tabIndex={0} role="region" aria-label="Table">
             <table class="plain-table">
               <thead>
                 <tr>

@@ -4,6 +4,11 @@ from .conditions import is_condition_false as is_condition_false
 from .conditions import is_condition_true as is_condition_true
 from .conditions import remove_condition as remove_condition
 from .conditions import set_condition as set_condition
+from .declaring.dashboard_views import BarsPanel as BarsPanel
+from .declaring.dashboard_views import DashboardView as DashboardView
+from .declaring.dashboard_views import FactsPanel as FactsPanel
+from .declaring.dashboard_views import TablePanel as TablePanel
+from .declaring.dashboard_views import ViewField as ViewField
 from .declaring.declarations import Column as Column
 from .declaring.declarations import MatchCondition as MatchCondition
 from .declaring.declarations import Rbac as Rbac

@@ -19,6 +19,7 @@ from kubewright import (
     resource,
     set_condition,
 )
+from kubewright.api import BarsPanel, DashboardView, FactsPanel, TablePanel, ViewField
 from kubewright.api.apps.v1 import Deployment, DeploymentSpec
 from kubewright.api.core.v1 import ConfigMap, Container, ContainerPort, PodSpec, PodTemplateSpec
 from kubewright.api.markers import Ge, Le, ListMap, MinLen
@@ -60,6 +61,28 @@ class ShopStatus(Status):
         Column("Ready", ".status.readyReplicas", "integer"),
         Column("Currency", ".spec.currency"),
         Column("Age", ".metadata.creationTimestamp", "date"),
+    ),
+    dashboard=DashboardView(
+        columns=(ViewField("Servers", ".status.readyReplicas", "number"),),
+        panels=(
+            FactsPanel(
+                "Shop",
+                (
+                    ViewField("Currency", ".spec.currency"),
+                    ViewField("State", ".status.conditions[0].reason", "status"),
+                ),
+            ),
+            TablePanel(
+                "Checks",
+                ".status.conditions",
+                (
+                    ViewField("Check", ".type"),
+                    ViewField("Result", ".status", "status"),
+                    ViewField("Since", ".lastTransitionTime", "time"),
+                ),
+            ),
+            BarsPanel("Generations", ".status.conditions", label=".type", value=".observedGeneration"),
+        ),
     ),
 )
 class Shop(CustomResource[ShopSpec, ShopStatus]):

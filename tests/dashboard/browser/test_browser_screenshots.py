@@ -129,6 +129,10 @@ async def test_pictures(open_view: OpenView, demo: Demo, theme: str) -> None:
         await view.page.locator(".cm-completionInfo").wait_for()
         await _save(view, f"editor{suffix}")
 
+        await view.open(f"{SHOP}/checkout?tab=details")
+        await view.page.locator(".view-bar").first.wait_for()
+        await _save(view, f"details{suffix}")
+
         await view.open("#/object/apps/v1/deployments/default/checkout")
         await view.page.get_by_role("button", name="Restart").click()
         await view.page.locator(".diff-added", has_text="restartedAt").wait_for()

@@ -324,7 +324,7 @@ async def test_search_is_repeated_until_the_index_is_synced(open_view: OpenView)
 
         await view.page.route("**/api/search?**", respond)
         await view.page.keyboard.press("Control+k")
-        await view.page.get_by_role("combobox").fill("cart dep")
+        await view.page.locator("dialog").get_by_role("combobox").fill("cart dep")
         await view.see("The index is still being built", within="dialog")
         is_synced = True
         await view.see("Deployment in default", within="dialog")
@@ -400,3 +400,28 @@ def _pod(name: str, image: str = "nginx:1") -> Pod:
 
 def _is_running(pod: Pod) -> bool:
     return bool(pod.status and pod.status.phase == "Running")
+
+
+async def test_the_view_that_an_operator_declares_is_rendered_from_data(open_view: OpenView) -> None:
+    async with open_view("#/objects/store.example.com/v1/shops") as view:
+        await view.page.get_by_role("columnheader", name="Servers").wait_for()
+        row = view.page.locator(".vtable-row", has_text="cart")
+        await row.locator(".cell").last.get_by_text("2").wait_for()
+        await view.open(f"{SHOP}/cart?tab=details")
+        await view.page.locator(".facts").get_by_text("EUR").wait_for()
+        check = view.page.locator("tr", has_text="Stalled")
+        await check.get_by_text("False").wait_for()
+        await view.count(".view-bar", 2)
+
+
+async def test_a_node_of_the_tree_has_a_panel_and_the_tree_a_filter(open_view: OpenView) -> None:
+    async with open_view(f"{SHOP}/cart") as view:
+        node = view.page.locator(".node", has_text="Deployment")
+        await node.get_by_text("2/2").wait_for()
+        await node.click()
+        panel = view.page.locator(".tree-panel")
+        await panel.get_by_text("1 objects, 0 not current").wait_for()
+        await view.page.get_by_label("Filter the tree").fill("configmap")
+        await view.count(".node:not(.node-dimmed)", 1)
+        await panel.get_by_role("link", name="Open").click()
+        await view.page.wait_for_url("**/object/apps/v1/deployments/default/cart")

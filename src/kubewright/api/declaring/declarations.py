@@ -25,6 +25,7 @@ from kubewright.api.meta import CustomResource, LabelSelector
 from kubewright.api.objects import Object
 
 from . import keywords
+from .dashboard_views import DashboardView
 from .keywords import explain_keywords, keyword_error
 
 Scope = Literal["Namespaced", "Cluster"]
@@ -144,6 +145,7 @@ def resource(
     selectable_fields: Iterable[str] = (),
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
+    dashboard: DashboardView | None = None,
     conversion: WebhookConversion | None = None,
     hub: bool = False,
     skip: bool = False,
@@ -157,6 +159,7 @@ def resource(
     conversions go through the one with `hub=True`, by default the storage version. `skip=True` excludes the
     version from manifests. `external=True` is for a kind whose CRD another project installs: it is neither
     part of the manifests nor installed in development, and the class needs only the fields that are used.
+    `dashboard` has columns and panels for the dashboard.
     """
     if unknown:
         known = [name for name in inspect.signature(resource).parameters if name != "unknown"]
@@ -199,7 +202,7 @@ def resource(
             deprecation_warning=deprecation_warning,
             selectable_fields=tuple(selectable_fields),
             labels=dict(labels or {}),
-            annotations=dict(annotations or {}),
+            annotations={**(annotations or {}), **(dashboard.annotations() if dashboard else {})},
             conversion=conversion,
             hub=hub,
             skip=skip,

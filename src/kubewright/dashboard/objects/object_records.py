@@ -193,8 +193,9 @@ class ObjectRecord:
 
     @property
     def message(self) -> str:
-        """The reason if it is not current."""
-        return self.failure if self.health == "Failed" and self.failure else self.status_message
+        """The reason if it is not current; that of the status, if the status is not current, either."""
+        hidden = self.health == "Failed" and self.status_health != "Failed"
+        return self.failure if hidden else self.status_message
 
     def with_failure(self, failure: str) -> ObjectRecord:
         """Return a copy with another error of the operator."""
@@ -299,7 +300,7 @@ def _badges(data: dict[str, Any]) -> tuple[str, ...]:
         found.append(f"{status.get('numberReady') or 0}/{status['desiredNumberScheduled']}")
     revision = ((data.get("metadata") or {}).get("annotations") or {}).get(_REVISION)
     if revision:
-        found.append(f"revision {revision}")
+        found.append(f"rev {revision}")
     if data["kind"] == "Pod":
         restarts = sum(each.get("restartCount") or 0 for each in status.get("containerStatuses") or ())
         if restarts:
