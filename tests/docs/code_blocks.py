@@ -33,6 +33,8 @@ BLOCK = re.compile(
     r"(?P<indent> *)```python[^\n]*\n(?P<code>.*?)^(?P=indent)```$",
     re.MULTILINE | re.DOTALL,
 )
+INCLUDE = '--8<-- "'
+"""Includes a part of a file, which is checked as a file."""
 PACKAGES = (
     *(
         "kubewright",
@@ -161,7 +163,7 @@ def write_modules(directory: Path, pages: list[Path]) -> dict[str, Block]:
     for page in pages:
         earlier: dict[str, str] = {}
         for block in blocks_of(page):
-            if block.option.startswith("not checked: "):
+            if block.option.startswith("not checked: ") or INCLUDE in block.code:
                 continue
             ast.parse(block.code)
             names = used_names(block.code)

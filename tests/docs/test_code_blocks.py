@@ -13,6 +13,7 @@ import pytest
 from tests.docs.code_blocks import ROOT, Block, blocks_of, write_modules
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CACHE = ROOT / ".mypy_cache" / "blocks"
 # Fragments leave out annotations of tests, and bodies.
 OPTIONS = (
     *("--strict", "--allow-untyped-defs", "--allow-incomplete-defs", "--allow-untyped-calls"),
@@ -42,7 +43,7 @@ def test_blocks_pass_mypy(modules: tuple[Path, dict[str, Block]]) -> None:
     directory, blocks = modules
     assert len(blocks) > 100
     result = subprocess.run(
-        [sys.executable, "-m", "mypy", *OPTIONS, "--cache-dir", str(ROOT / ".mypy_cache/blocks"), "."],
+        [sys.executable, "-m", "mypy", *OPTIONS, "--cache-dir", str(CACHE), "."],
         cwd=directory,
         env={"MYPYPATH": str(ROOT / "src"), "PATH": ""},
         capture_output=True,
@@ -52,6 +53,23 @@ def test_blocks_pass_mypy(modules: tuple[Path, dict[str, Block]]) -> None:
     found = re.findall(r"^(\S+\.py):(\d+): error: (.*)$", result.stdout, re.MULTILINE)
     errors = in_pages([(name, int(line), text) for name, line, text in found], blocks, directory)
     assert result.returncode == 0, "\n".join(errors) or result.stdout + result.stderr
+
+
+def test_programs_of_the_book_pass_mypy(tmp_path: Path) -> None:
+    book = ROOT / "examples/book"
+    for number in range(1, 7):
+        name = "sites" if number == 6 else f"chapter{number}"
+        shutil.copyfile(book / f"chapter{number}/sites.py", tmp_path / f"{name}.py")
+    shutil.copyfile(book / "chapter6/test_sites.py", tmp_path / "test_sites.py")
+    result = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", str(CACHE), "."],
+        cwd=tmp_path,
+        env={"MYPYPATH": str(ROOT / "src"), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_blocks_pass_pyright(modules: tuple[Path, dict[str, Block]]) -> None:

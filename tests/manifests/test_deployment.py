@@ -41,16 +41,18 @@ def files(project: ShopProject) -> list[str]:
 def test_files_are_few_and_short(project: ShopProject) -> None:
     objects = generate(project)
     assert files(project) == [
+        "crd/kustomization.yaml",
         "crd/store.example.com_shops.yaml",
         "grafana/dashboard.json",
         "kustomization.yaml",
         "manager/manager.yaml",
+        "prometheus/alerts.yaml",
         "rbac/role.yaml",
         "samples/store_v1_shop.yaml",
         "webhook/manifests.yaml",
     ]
     config = project.directory / "config"
-    assert sum(len((config / name).read_text().splitlines()) for name in files(project)) <= 260
+    assert sum(len((config / name).read_text().splitlines()) for name in files(project)) <= 350
     assert sorted(objects) == [
         ("ClusterRole", "shop-manager-role"),
         ("ClusterRole", "shop-metrics-auth-role"),
@@ -230,9 +232,9 @@ def test_objects_are_printed_as_one_stream(project: ShopProject) -> None:
 def test_dashboard_is_valid(project: ShopProject) -> None:
     generate(project)
     dashboard = json.loads((project.directory / "config/grafana/dashboard.json").read_text())
-    assert len(dashboard["panels"]) == 13
+    assert len(dashboard["panels"]) == 16
     places = [(each["gridPos"]["x"], each["gridPos"]["y"]) for each in dashboard["panels"]]
-    assert len(set(places)) == 13
+    assert len(set(places)) == 16
     assert all(
         'job="shop-controller-manager-metrics-service"' in each["targets"][0]["expr"]
         for each in dashboard["panels"]

@@ -135,7 +135,8 @@ CHART = {
     "Chart.yaml": "apiVersion: v2\nname: page\nversion: 0.1.0\n",
     "values.yaml": "replicas: 2\n",
     "templates/_helpers.tpl": '{{- define "name" }}{{ .Release.Name }}{{ end }}\n',
-    "templates/config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\n",
+    "templates/config.yaml": "apiVersion: v1\nkind: ConfigMap\n"
+    "metadata: {name: {{ .Release.Name }}, namespace: default}\n",
 }
 
 

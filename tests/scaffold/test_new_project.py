@@ -17,7 +17,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 PYTEST_PLUGIN = ("-p", "no:cacheprovider")
 if not any(each.name == "kubewright" for each in entry_points(group="pytest11")):
     PYTEST_PLUGIN += ("-p", "kubewright.testing.pytest_plugin")  # the package is not installed
-MAX_FILES, MAX_LINES = 20, 520
+MAX_FILES, MAX_LINES = 22, 600
 
 
 class Shell:

@@ -41,6 +41,7 @@ COMMANDS: Final[dict[str, Command]] = {
         "deployments.build_installer", "Write one file with everything to deploy the operator."
     ),
     "dashboard": Command("operators.dashboard", "Serve a web dashboard of a cluster."),
+    "diagnose": Command("operators.diagnose", "Write a redacted archive about an operator for a bug report."),
     "deploy": Command(
         "deployments.deploy", "Deploy the operator to a cluster, and prune what is no longer part of it."
     ),

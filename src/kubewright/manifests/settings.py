@@ -12,7 +12,7 @@
     replicas = 1
     leader-election = true
     metrics = true
-    monitor = false                # ServiceMonitor of the Prometheus operator
+    monitor = false                # ServiceMonitor and alert rules of the Prometheus operator
     network-policy = false
     certificates = "self-signed"   # or "cert-manager"
     webhooks = true                # false: without the webhooks that the types declare
@@ -68,7 +68,7 @@ class DeploymentSettings:
     metrics: bool = True
     """Serve `/metrics` with TLS, authentication and authorization, and create a Service for it."""
     monitor: bool = False
-    """Create a ServiceMonitor of the Prometheus operator."""
+    """Create a ServiceMonitor and alert rules of the Prometheus operator."""
     network_policy: bool = False
     certificates: Literal["self-signed", "cert-manager"] = "self-signed"
     """Issuer of the webhook certificate: the operator itself, or cert-manager."""

@@ -37,6 +37,8 @@ from .source.python_edits import sort_imports
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+LICENSES: Final = {"apache2": "Apache-2.0", "mit": "MIT"}
+"""SPDX identifiers of the licenses of projects."""
 ENTRY_POINTS: Final = "kubewright.templates"
 BUILT_IN: Final = Path(__file__).parent / "templates"
 
@@ -91,11 +93,25 @@ def render_set(
             if path not in found:
                 found[path] = _render(directory, f"{name}/{template}", values)
     first_party = fields.get("package", "")
+    header = _license_header(variables.get("project"))
     return {
-        path: sort_imports(text, name=path, first_party=first_party) if path.endswith(".py") else text
+        path: header + sort_imports(text, name=path, first_party=first_party)
+        if path.endswith(".py")
+        else text
         for path, text in sorted(found.items())
         if text.strip()
     }
+
+
+def _license_header(project: Any) -> str:
+    """Return the comment at the top of Python files; empty without a license and an owner."""
+    identifier = LICENSES.get(getattr(project, "license", ""))
+    if identifier is None or not project.owner:
+        return ""
+    return (
+        f"# SPDX-FileCopyrightText: {project.year} {project.owner}\n"
+        f"# SPDX-License-Identifier: {identifier}\n\n"
+    )
 
 
 def _templates(directory: Path, name: str) -> list[str]:

@@ -15,7 +15,6 @@ import base64
 import datetime
 import logging
 import ssl
-import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -26,7 +25,7 @@ from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import ObjectMeta
 from kubewright.background import run_forever
 from kubewright.client.errors import ConnectionFailed
-from kubewright.tls.certificates import CertificateAuthority, KeyPair, server_context
+from kubewright.tls.certificates import CertificateAuthority, KeyPair, load_key_pair, server_context
 
 if TYPE_CHECKING:
     from kubewright.api.core.v1 import Secret
@@ -54,6 +53,26 @@ def _reads() -> tuple[Any, Any]:
     )
 
 
+@lru_cache(maxsize=1)
+def _expirations() -> Any:
+    from prometheus_client import Gauge
+
+    return Gauge(
+        "kubewright_serving_certificate_expiration_timestamp_seconds",
+        "When the certificate of the webhook and metrics servers expires",
+    )
+
+
+def _serve(pair: KeyPair, context: ssl.SSLContext | None = None) -> ssl.SSLContext:
+    """Use a certificate for new connections of a TLS context, and report when it expires."""
+    if context is None:
+        context = server_context(pair)
+    else:
+        load_key_pair(context, pair)
+    _expirations().set(_expiry(pair.certificate).timestamp())
+    return context
+
+
 class CertificateFiles:
     """Certificate and key in files, reloaded when they change."""
 
@@ -72,7 +91,7 @@ class CertificateFiles:
         except OSError as error:
             _reads()[1].inc()
             raise OSError(f"cannot read serving certificate {error.filename}: {error.strerror}") from None
-        context = server_context(pair)
+        context = _serve(pair)
         self._task = run_forever(partial(self._watch, context, pair), name="webhook certificate files")
         return context
 
@@ -92,7 +111,7 @@ class CertificateFiles:
             try:
                 found = self._read()
                 if found != current:
-                    load_pair(context, found)
+                    _serve(found, context)
                     current = found
                     logger.info("reloaded serving certificate", extra={"path": str(self._certificate)})
             except (OSError, ssl.SSLError) as error:
@@ -121,7 +140,7 @@ class SelfSignedCertificates:
 
     def context(self) -> ssl.SSLContext:
         """Return a TLS context with a new certificate."""
-        return server_context(self._ca.issue("webhook", hosts=self._hosts, server=True, days=CA_DAYS))
+        return _serve(self._ca.issue("webhook", hosts=self._hosts, server=True, days=CA_DAYS))
 
     async def start(self) -> ssl.SSLContext:
         """Issue the certificate."""
@@ -199,10 +218,8 @@ class ManagedCertificates:
         secret = await self._current_secret()
         data = secret.data or {}
         pair = KeyPair(data["tls.crt"], data["tls.key"])
-        if self._context is None:
-            self._context = server_context(pair)
-        elif pair != self._current:
-            load_pair(self._context, pair)
+        if self._context is None or pair != self._current:
+            self._context = _serve(pair, self._context)
         if self._on_change is not None and pair != self._current:
             self._on_change(pair)
         self._current = pair
@@ -312,14 +329,6 @@ def _client_configs(raw: dict[str, Any]) -> list[dict[str, Any]]:
     conversion = (raw.get("spec") or {}).get("conversion") or {}
     found = [conversion.get("webhook"), *(raw.get("webhooks") or ())]
     return [each["clientConfig"] for each in found if each and "clientConfig" in each]
-
-
-def load_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
-    """Load another certificate for new connections of a TLS context."""
-    with tempfile.TemporaryDirectory(prefix="kubewright-") as directory:
-        certificate, key = Path(directory, "tls.crt"), Path(directory, "tls.key")
-        pair.write(certificate, key)
-        context.load_cert_chain(certificate, key)
 
 
 def _certificates(bundle: bytes) -> list[bytes]:

@@ -2,6 +2,8 @@
 
 - `dashboard`: `kubewright dashboard`: serves the dashboard of a cluster
 - `dashboard_options`: `--dashboard` of `kubewright run` and `kubewright up`: a dashboard in the same process
+- `diagnose`: `kubewright diagnose`: writes a redacted archive for a bug report
+- `diagnosis`: what that archive contains
 - `explore`: `kubewright explore`: runs scenarios of an operator with faults at every point
 - `explore_program`: `kubewright explore --command`: explores a program that is not an operator of Kubewright
 - `memory`: returning freed memory to the operating system

@@ -16,7 +16,9 @@ from .project_changes import find_project, generate_manifests, output_option, pr
 @click.option("--replicas", type=click.IntRange(0), help="Number of replicas of the manager.")
 @click.option("--leader-election/--no-leader-election", default=None, help="Leader election of replicas.")
 @click.option("--metrics/--no-metrics", default=None, help="Serve metrics.")
-@click.option("--monitor/--no-monitor", default=None, help="ServiceMonitor of the Prometheus operator.")
+@click.option(
+    "--monitor/--no-monitor", default=None, help="ServiceMonitor and alert rules of the Prometheus operator."
+)
 @click.option("--network-policy/--no-network-policy", default=None, help="NetworkPolicies of the manager.")
 @click.option("--webhooks/--no-webhooks", default=None, help="Deploy the declared webhooks.")
 @click.option(

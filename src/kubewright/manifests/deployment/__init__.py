@@ -11,7 +11,7 @@ What the settings switch on is part of the tree, with final names: there is noth
 - `manager`: Namespace and Deployment
 - `network`: Services, NetworkPolicies, ServiceMonitor
 - `webhooks`: webhook configurations and certificates
-- `dashboard`: Grafana dashboard; `samples`: sample objects
+- `alerts`: alert rules; `dashboard`: Grafana dashboard; `samples`: sample objects
 - `apiserver`: deployment of an extension API server: roles, pod, Service, APIServices and certificates
 - `containers`: parts that the containers of operators and API servers share: Pod Security, resources and
   probes

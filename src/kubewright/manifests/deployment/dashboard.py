@@ -26,6 +26,11 @@ _RECONCILES: Final = (
         "histogram_quantile(0.99, sum by (name, le) (rate(workqueue_queue_duration_seconds_bucket{%s}[5m])))",
     ),
     ("Retries", "ops", "sum by (name) (rate(workqueue_retries_total{%s}[5m]))"),
+    (
+        "Reconciles that trigger themselves",
+        "ops",
+        "sum by (controller) (rate(kubewright_controller_hot_loops_total{%s}[5m]))",
+    ),
     ("API requests", "ops", "sum by (code, method) (rate(rest_client_requests_total{%s}[5m]))"),
 )
 _WEBHOOKS: Final = (
@@ -40,9 +45,20 @@ _WEBHOOKS: Final = (
         "histogram_quantile(0.99, sum by (webhook, le) "
         "(rate(controller_runtime_webhook_latency_seconds_bucket{%s}[5m])))",
     ),
+    (
+        "Certificate expires in",
+        "s",
+        "min by (pod) (kubewright_serving_certificate_expiration_timestamp_seconds{%s}) - time()",
+    ),
 )
 _PROCESS: Final = (
     ("Leader", "short", "max by (pod) (leader_election_master_status{%s})"),
+    (
+        "Event loop delay (p99)",
+        "s",
+        "histogram_quantile(0.99, sum by (pod, le) "
+        "(rate(kubewright_event_loop_delay_seconds_bucket{%s}[5m])))",
+    ),
     ("CPU", "short", "sum by (pod) (rate(process_cpu_seconds_total{%s}[5m]))"),
     ("Memory", "bytes", "sum by (pod) (process_resident_memory_bytes{%s})"),
 )

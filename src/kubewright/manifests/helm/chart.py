@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from kubewright.api.presence import copy_value
-from kubewright.manifests.deployment import apiserver, network, webhooks
+from kubewright.manifests.deployment import alerts, apiserver, network, webhooks
 from kubewright.manifests.deployment.names import Manifest
 from kubewright.manifests.deployment.tree import DeploymentTree
 from kubewright.manifests.project import ProjectError
@@ -95,6 +95,9 @@ class _ChartBuilder:
         own = {each["metadata"]["name"] for objects in tree.objects.values() for each in objects}
         own |= {f"{self._names.operator}-webhook-certificates", self._names.serving_certificate}
         own |= {f"{self._names.project}-selfsigned-issuer", f"{self._names.project}-metrics-certs"}
+        own |= {
+            f"{self._names.manager}-{suffix}" for suffix in ("alerts", "metrics-monitor", "metrics-service")
+        }
         prefixes = (self._names.project, self._names.operator)
         self._known = {
             name: f"{_FULLNAME}-{name.removeprefix(f'{prefix}-')}"
@@ -315,7 +318,10 @@ class _ChartBuilder:
         secure = f"{monitored} .Values.metrics.secure"
         text += self._objects(verified, f"{secure} .Values.certManager.enabled")
         text += self._objects(unverified, f"{secure} (not .Values.certManager.enabled)")
-        return text + self._objects(plain, f"{monitored} (not .Values.metrics.secure)")
+        text += self._objects(plain, f"{monitored} (not .Values.metrics.secure)")
+        features = frozenset(("leader_election", *(("webhooks",) if self.has_webhooks else ())))
+        rules = alerts.prometheus_rule(names, alerts.alert_groups(names, features=features))
+        return text + self._objects([rules], monitored)
 
     def _target(self) -> str:
         (deployment,) = [
