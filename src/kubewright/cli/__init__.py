@@ -119,6 +119,3 @@ class _Main(CommandGroup):
 @click.version_option(kubewright.__version__, message="%(prog)s %(version)s")
 def main() -> None:
     """Extend Kubernetes in Python: APIs, controllers, webhooks, and an embedded control plane."""
-
-
-__all__ = ["COMMANDS", "main"]

@@ -106,12 +106,3 @@ class AuthenticatorChain:
         if bearer_token(request):
             return False
         return not self.anonymous_paths or request.path in self.anonymous_paths
-
-
-__all__ = [
-    "AnonymousAuthenticator",
-    "Authenticator",
-    "AuthenticatorChain",
-    "FixedUserAuthenticator",
-    "TokenAuthenticator",
-]

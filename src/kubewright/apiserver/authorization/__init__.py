@@ -157,19 +157,3 @@ def forbidden(attributes: AuthorizationAttributes, reason: str = "") -> APIError
     if reason:
         why = f"{why}: {reason}"
     return forbidden_object(GroupResource(attributes.group, attributes.resource), attributes.name, why)
-
-
-__all__ = [
-    "ALLOWED",
-    "NO_OPINION",
-    "AllowAuthenticated",
-    "AlwaysAllow",
-    "AlwaysAllowPaths",
-    "AuthorizationAttributes",
-    "AuthorizationResult",
-    "Authorizer",
-    "AuthorizerUnion",
-    "Decision",
-    "PrivilegedGroups",
-    "forbidden",
-]

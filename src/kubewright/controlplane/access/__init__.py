@@ -17,29 +17,14 @@ ResourceClaims. `AccessReviews` serves the review kinds.
 
 from __future__ import annotations
 
-from .claim_status import ClaimStatusCheck
-from .escalation import EscalationCheck
-from .node_authorizer import NodeAuthorizer
-from .reviews import AccessReviews
-from .rule_resolver import RBACAuthorizer, RuleResolver
-from .settings import (
-    AlwaysDeny,
-    Authorization,
-    AuthorizationSettings,
-    parse_modes,
-    read_authorization_settings,
-)
-
-__all__ = [
-    "AccessReviews",
-    "AlwaysDeny",
-    "Authorization",
-    "AuthorizationSettings",
-    "ClaimStatusCheck",
-    "EscalationCheck",
-    "NodeAuthorizer",
-    "RBACAuthorizer",
-    "RuleResolver",
-    "parse_modes",
-    "read_authorization_settings",
-]
+from .claim_status import ClaimStatusCheck as ClaimStatusCheck
+from .escalation import EscalationCheck as EscalationCheck
+from .node_authorizer import NodeAuthorizer as NodeAuthorizer
+from .reviews import AccessReviews as AccessReviews
+from .rule_resolver import RBACAuthorizer as RBACAuthorizer
+from .rule_resolver import RuleResolver as RuleResolver
+from .settings import AlwaysDeny as AlwaysDeny
+from .settings import Authorization as Authorization
+from .settings import AuthorizationSettings as AuthorizationSettings
+from .settings import parse_modes as parse_modes
+from .settings import read_authorization_settings as read_authorization_settings

@@ -159,6 +159,3 @@ def default_components(
 
         create["storage-version-migrator-controller"] = lambda: StorageMigrationController(server, informers)
     return [create[name]() for name in create if name not in disabled and ALL not in disabled]
-
-
-__all__ = ["Component", "ControllerManager", "default_components", "new_controller"]

@@ -10,6 +10,4 @@
 
 from __future__ import annotations
 
-from .definitions import CustomResourceDefinitions
-
-__all__ = ["CustomResourceDefinitions"]
+from .definitions import CustomResourceDefinitions as CustomResourceDefinitions

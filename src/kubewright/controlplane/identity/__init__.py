@@ -16,9 +16,8 @@ and SelfSubjectReview.
 
 from __future__ import annotations
 
-from .authentication import TokenlessAuthenticator
-from .issuer import TokenIssuer
-from .reviews import IdentityReviews
-from .token_requests import TokenRequests, token_invalidity
-
-__all__ = ["IdentityReviews", "TokenIssuer", "TokenRequests", "TokenlessAuthenticator", "token_invalidity"]
+from .authentication import TokenlessAuthenticator as TokenlessAuthenticator
+from .issuer import TokenIssuer as TokenIssuer
+from .reviews import IdentityReviews as IdentityReviews
+from .token_requests import TokenRequests as TokenRequests
+from .token_requests import token_invalidity as token_invalidity

@@ -47,7 +47,8 @@ from pkgutil import iter_modules
 
 from kubewright.api.gvk import GroupKind
 
-from .kind import Kind, KindStrategy
+from .kind import Kind as Kind
+from .kind import KindStrategy as KindStrategy
 
 
 @cache
@@ -84,5 +85,3 @@ def _kinds_of_module(name: str) -> Mapping[str, Kind]:
 
 _WORD_START = re.compile("(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """Between `Config` and `Map`, `API` and `Service`."""
-
-__all__ = ["Kind", "KindStrategy", "find_kind", "kinds_of_group"]

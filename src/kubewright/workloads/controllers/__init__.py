@@ -324,6 +324,3 @@ REAL_NODES = frozenset(("kubelet-serving-approving-controller", "node-ipam-contr
 def component_names() -> frozenset[str]:
     """Return the names that can be disabled."""
     return frozenset(component.name for component in COMPONENTS)
-
-
-__all__ = ["CLOUD", "COMPONENTS", "PROGRAMS", "REAL_NODES", "Component", "component_names"]

@@ -63,80 +63,42 @@ Modules
     - `addresses`: IP addresses and CIDR ranges
 """
 
-from .rules import (
-    CONFIG_KEY,
-    DNS_LABEL,
-    DNS_SUBDOMAIN,
-    FILE_MODE,
-    ID,
-    LABEL_VALUE,
-    NOT_NEGATIVE,
-    OPTIONAL_PORT,
-    PATH_SEGMENT,
-    PORT,
-    PORT_NAME,
-    POSITIVE,
-    QUALIFIED_NAME,
-    Check,
-    Enum,
-    Errors,
-    ExclusiveWildcard,
-    Forbidden,
-    Format,
-    MapKeys,
-    Maximum,
-    MaxItems,
-    MaxLength,
-    Minimum,
-    Range,
-    ReportAt,
-    Required,
-    Rule,
-    Switch,
-    Union,
-    Unique,
-    When,
-)
-from .table import Entry, Immutable, Members, Rules, Table, UpdateRules, value_at
-
-__all__ = [
-    "CONFIG_KEY",
-    "DNS_LABEL",
-    "DNS_SUBDOMAIN",
-    "FILE_MODE",
-    "ID",
-    "LABEL_VALUE",
-    "NOT_NEGATIVE",
-    "OPTIONAL_PORT",
-    "PATH_SEGMENT",
-    "PORT",
-    "PORT_NAME",
-    "POSITIVE",
-    "QUALIFIED_NAME",
-    "Check",
-    "Entry",
-    "Enum",
-    "Errors",
-    "ExclusiveWildcard",
-    "Forbidden",
-    "Format",
-    "Immutable",
-    "MapKeys",
-    "MaxItems",
-    "MaxLength",
-    "Maximum",
-    "Members",
-    "Minimum",
-    "Range",
-    "ReportAt",
-    "Required",
-    "Rule",
-    "Rules",
-    "Switch",
-    "Table",
-    "Union",
-    "Unique",
-    "UpdateRules",
-    "When",
-    "value_at",
-]
+from .rules import CONFIG_KEY as CONFIG_KEY
+from .rules import DNS_LABEL as DNS_LABEL
+from .rules import DNS_SUBDOMAIN as DNS_SUBDOMAIN
+from .rules import FILE_MODE as FILE_MODE
+from .rules import ID as ID
+from .rules import LABEL_VALUE as LABEL_VALUE
+from .rules import NOT_NEGATIVE as NOT_NEGATIVE
+from .rules import OPTIONAL_PORT as OPTIONAL_PORT
+from .rules import PATH_SEGMENT as PATH_SEGMENT
+from .rules import PORT as PORT
+from .rules import PORT_NAME as PORT_NAME
+from .rules import POSITIVE as POSITIVE
+from .rules import QUALIFIED_NAME as QUALIFIED_NAME
+from .rules import Check as Check
+from .rules import Enum as Enum
+from .rules import Errors as Errors
+from .rules import ExclusiveWildcard as ExclusiveWildcard
+from .rules import Forbidden as Forbidden
+from .rules import Format as Format
+from .rules import MapKeys as MapKeys
+from .rules import Maximum as Maximum
+from .rules import MaxItems as MaxItems
+from .rules import MaxLength as MaxLength
+from .rules import Minimum as Minimum
+from .rules import Range as Range
+from .rules import ReportAt as ReportAt
+from .rules import Required as Required
+from .rules import Rule as Rule
+from .rules import Switch as Switch
+from .rules import Union as Union
+from .rules import Unique as Unique
+from .rules import When as When
+from .table import Entry as Entry
+from .table import Immutable as Immutable
+from .table import Members as Members
+from .table import Rules as Rules
+from .table import Table as Table
+from .table import UpdateRules as UpdateRules
+from .table import value_at as value_at

@@ -10,17 +10,11 @@
 - `requests`: checks of the requests of each signer; `authority`: certificates from requests
 """
 
-from .approval import add_certificate_approving_controller
-from .cleanup import add_certificate_cleaner_controller, add_pod_certificate_cleaner_controller
-from .serving_approval import add_kubelet_serving_approving_controller
-from .signing import add_certificate_signing_controller
-from .trust_bundle import add_trust_bundle_publisher
-
-__all__ = [
-    "add_certificate_approving_controller",
-    "add_certificate_cleaner_controller",
-    "add_certificate_signing_controller",
-    "add_kubelet_serving_approving_controller",
-    "add_pod_certificate_cleaner_controller",
-    "add_trust_bundle_publisher",
-]
+from .approval import add_certificate_approving_controller as add_certificate_approving_controller
+from .cleanup import add_certificate_cleaner_controller as add_certificate_cleaner_controller
+from .cleanup import add_pod_certificate_cleaner_controller as add_pod_certificate_cleaner_controller
+from .serving_approval import (
+    add_kubelet_serving_approving_controller as add_kubelet_serving_approving_controller,
+)
+from .signing import add_certificate_signing_controller as add_certificate_signing_controller
+from .trust_bundle import add_trust_bundle_publisher as add_trust_bundle_publisher

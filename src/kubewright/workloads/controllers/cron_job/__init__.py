@@ -3,6 +3,4 @@
 - `controller`: `add_cronjob_controller` and the reconciler
 """
 
-from .controller import add_cronjob_controller
-
-__all__ = ["add_cronjob_controller"]
+from .controller import add_cronjob_controller as add_cronjob_controller

@@ -6,6 +6,4 @@
 - `history`: ControllerRevisions
 """
 
-from .controller import add_daemon_set_controller
-
-__all__ = ["add_daemon_set_controller"]
+from .controller import add_daemon_set_controller as add_daemon_set_controller

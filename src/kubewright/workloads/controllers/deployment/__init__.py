@@ -6,6 +6,4 @@
 - `progress`: status and conditions
 """
 
-from .controller import add_deployment_controller
-
-__all__ = ["add_deployment_controller"]
+from .controller import add_deployment_controller as add_deployment_controller

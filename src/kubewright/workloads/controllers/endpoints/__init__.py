@@ -9,12 +9,8 @@
 - `trigger_times`: the annotation with the time of the last change
 """
 
-from .endpoints_controller import add_endpoints_controller
-from .mirroring_controller import add_endpointslice_mirroring_controller
-from .slice_controller import add_endpointslice_controller
-
-__all__ = [
-    "add_endpoints_controller",
-    "add_endpointslice_controller",
-    "add_endpointslice_mirroring_controller",
-]
+from .endpoints_controller import add_endpoints_controller as add_endpoints_controller
+from .mirroring_controller import (
+    add_endpointslice_mirroring_controller as add_endpointslice_mirroring_controller,
+)
+from .slice_controller import add_endpointslice_controller as add_endpointslice_controller

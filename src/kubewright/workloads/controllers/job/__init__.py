@@ -6,6 +6,4 @@
 - `policies`: pod failure policy and success policy
 """
 
-from .reconciler import add_job_controller
-
-__all__ = ["add_job_controller"]
+from .reconciler import add_job_controller as add_job_controller

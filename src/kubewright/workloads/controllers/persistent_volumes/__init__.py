@@ -10,7 +10,5 @@ The simulated provisioner serves every storage class whose provisioner has no CS
 so that a CSI driver under test is not disturbed. No data is stored.
 """
 
-from .claims import add_persistent_volume_binder_controller
-from .ephemeral import add_ephemeral_volume_controller
-
-__all__ = ["add_ephemeral_volume_controller", "add_persistent_volume_binder_controller"]
+from .claims import add_persistent_volume_binder_controller as add_persistent_volume_binder_controller
+from .ephemeral import add_ephemeral_volume_controller as add_ephemeral_volume_controller

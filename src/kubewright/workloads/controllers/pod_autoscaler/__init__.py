@@ -5,6 +5,4 @@
 - `scaling_rules`: stabilization windows and rate limits
 """
 
-from .controller import add_horizontal_pod_autoscaler_controller
-
-__all__ = ["add_horizontal_pod_autoscaler_controller"]
+from .controller import add_horizontal_pod_autoscaler_controller as add_horizontal_pod_autoscaler_controller

@@ -5,6 +5,4 @@
 - `claims`: volume claims and their retention policy
 """
 
-from .controller import add_stateful_set_controller
-
-__all__ = ["add_stateful_set_controller"]
+from .controller import add_stateful_set_controller as add_stateful_set_controller

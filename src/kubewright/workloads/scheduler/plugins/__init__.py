@@ -12,18 +12,25 @@ from __future__ import annotations
 
 from kubewright.workloads.scheduler.framework.plugin import Plugin
 
-from .default_binder import DefaultBinder
-from .default_preemption import DefaultPreemption
-from .dynamic_resources import DynamicResources
-from .image_locality import ImageLocality
-from .inter_pod_affinity import InterPodAffinity
-from .node_affinity import NodeAffinity
-from .node_filters import NodeName, NodePorts, NodeUnschedulable, PrioritySort, SchedulingGates
-from .node_resources import NodeResourcesBalancedAllocation, NodeResourcesFit
-from .pod_topology_spread import PodTopologySpread
-from .taint_toleration import TaintToleration
-from .volume_binding import VolumeBinding
-from .volumes import NodeVolumeLimits, VolumeRestrictions, VolumeZone
+from .default_binder import DefaultBinder as DefaultBinder
+from .default_preemption import DefaultPreemption as DefaultPreemption
+from .dynamic_resources import DynamicResources as DynamicResources
+from .image_locality import ImageLocality as ImageLocality
+from .inter_pod_affinity import InterPodAffinity as InterPodAffinity
+from .node_affinity import NodeAffinity as NodeAffinity
+from .node_filters import NodeName as NodeName
+from .node_filters import NodePorts as NodePorts
+from .node_filters import NodeUnschedulable as NodeUnschedulable
+from .node_filters import PrioritySort as PrioritySort
+from .node_filters import SchedulingGates as SchedulingGates
+from .node_resources import NodeResourcesBalancedAllocation as NodeResourcesBalancedAllocation
+from .node_resources import NodeResourcesFit as NodeResourcesFit
+from .pod_topology_spread import PodTopologySpread as PodTopologySpread
+from .taint_toleration import TaintToleration as TaintToleration
+from .volume_binding import VolumeBinding as VolumeBinding
+from .volumes import NodeVolumeLimits as NodeVolumeLimits
+from .volumes import VolumeRestrictions as VolumeRestrictions
+from .volumes import VolumeZone as VolumeZone
 
 DEFAULT_PLUGINS: tuple[type[Plugin], ...] = (
     SchedulingGates,
@@ -56,27 +63,3 @@ DEFAULT_WEIGHTS = {
     "NodeResourcesBalancedAllocation": 1,
     "ImageLocality": 1,
 }
-
-__all__ = [
-    "DEFAULT_PLUGINS",
-    "DEFAULT_WEIGHTS",
-    "DefaultBinder",
-    "DefaultPreemption",
-    "DynamicResources",
-    "ImageLocality",
-    "InterPodAffinity",
-    "NodeAffinity",
-    "NodeName",
-    "NodePorts",
-    "NodeResourcesBalancedAllocation",
-    "NodeResourcesFit",
-    "NodeUnschedulable",
-    "NodeVolumeLimits",
-    "PodTopologySpread",
-    "PrioritySort",
-    "SchedulingGates",
-    "TaintToleration",
-    "VolumeBinding",
-    "VolumeRestrictions",
-    "VolumeZone",
-]
