@@ -48,3 +48,10 @@ def test_docstring_lists_the_modules(package: Path) -> None:
 @pytest.mark.parametrize("package", PACKAGES, ids=str)
 def test_package_has_few_modules(package: Path) -> None:
     assert len(list((SOURCE / package).glob("*.py"))) <= LARGEST
+
+
+def test_modules_have_no_list_of_their_names() -> None:
+    """Stubs of packages declare what is exported; names with an underscore are private to their module."""
+    modules = (path for path in SOURCE.rglob("*.py") if path.name != "__init__.py")
+    written = (path for path in modules if not is_api_group(path.parent))
+    assert [path for path in written if re.search(r"^__all__\b", path.read_text(), re.MULTILINE)] == []
