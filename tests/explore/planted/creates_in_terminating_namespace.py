@@ -47,5 +47,4 @@ PLANTED = Planted(
     topic="deletion",
     families=(),
     finding="terminating",
-    except_families=("leader",),
 )

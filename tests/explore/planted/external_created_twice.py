@@ -48,5 +48,4 @@ PLANTED = Planted(
     topic="crash",
     families=("crash",),
     finding="databases",
-    except_families=("leader",),
 )

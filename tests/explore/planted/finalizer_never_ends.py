@@ -42,5 +42,4 @@ PLANTED = Planted(
     topic="deletion",
     variation="deletion",
     finding="shop",
-    except_families=("leader",),
 )

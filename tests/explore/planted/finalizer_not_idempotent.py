@@ -41,5 +41,4 @@ PLANTED = Planted(
     topic="deletion",
     families=("crash", "external"),
     finding="shop",
-    except_families=("leader",),
 )

@@ -57,5 +57,8 @@ async def steps(steps: Steps) -> None:
 
 
 PLANTED = Planted(
-    build=build, scenario=steps, families=("crash",), finding="without an app", except_families=("leader",)
+    build=build,
+    scenario=steps,
+    families=("crash",),
+    finding="without an app",
 )

@@ -62,5 +62,4 @@ PLANTED = Planted(
     scenario=steps,
     families=(),
     finding="without an app",
-    except_families=("leader",),
 )

@@ -95,6 +95,3 @@ class Planted:
     """Variation that finds the bug, such as `restart`, if no fault is needed."""
     topic: str = "faults"
     """Class of the bug, for the table in `docs/explore.md`."""
-    except_families: Sequence[str] = ()
-    """Families that find another bug in both: a paused leader continues with an unconditional write, which
-    only a precondition or, in external systems, a fencing token prevents."""

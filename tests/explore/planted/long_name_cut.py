@@ -44,5 +44,4 @@ PLANTED = Planted(
     topic="two instances",
     variation="collisions",
     finding="external",
-    except_families=("leader",),
 )

@@ -46,5 +46,8 @@ async def steps(steps: Steps) -> None:
 
 
 PLANTED = Planted(
-    build=build, scenario=steps, families=(), finding="has no part", except_families=("leader",)
+    build=build,
+    scenario=steps,
+    families=(),
+    finding="has no part",
 )

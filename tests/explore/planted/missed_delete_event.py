@@ -48,5 +48,8 @@ async def steps(steps: Steps) -> None:
 
 
 PLANTED = Planted(
-    build=build, scenario=steps, families=("crash",), finding="external/a", except_families=("leader",)
+    build=build,
+    scenario=steps,
+    families=("crash",),
+    finding="external/a",
 )

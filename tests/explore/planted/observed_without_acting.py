@@ -36,5 +36,8 @@ async def steps(steps: Steps) -> None:
 
 
 PLANTED = Planted(
-    build=build, scenario=steps, families=("stale", "reorder"), finding="size", except_families=("leader",)
+    build=build,
+    scenario=steps,
+    families=("stale", "reorder"),
+    finding="size",
 )

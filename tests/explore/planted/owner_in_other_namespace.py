@@ -51,5 +51,4 @@ PLANTED = Planted(
     topic="owner references",
     families=(),
     finding="namespace",
-    except_families=("leader",),
 )

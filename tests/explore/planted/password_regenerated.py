@@ -46,5 +46,4 @@ PLANTED = Planted(
     topic="generated values",
     variation="control",
     finding="password",
-    except_families=("leader",),
 )

@@ -40,5 +40,4 @@ PLANTED = Planted(
     topic="deletion",
     variation="deletion",
     finding="external dns shop",
-    except_families=("leader",),
 )
