@@ -92,6 +92,36 @@ def test_calls_of_other_systems_are_listed_and_blocked(make_plan: MakePlan, is_a
     assert plan.exit_code == 1
 
 
+FAKES = """
+from kubewright.rehearse.plans.declared_fakes import replaced
+from kubewright.testing.applications import FakeHTTP
+
+stock = FakeHTTP("stock", port=8080)
+stock.route("GET", "/items")(lambda request: {"items": 4})
+price = replaced("shop:price", lambda: "from a fake")
+"""
+
+
+def test_declared_fakes_respond_instead_of_other_systems(
+    make_plan: MakePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project_fakes.py").write_text(FAKES)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    lines = """    import aiohttp
+    async with aiohttp.ClientSession() as session, session.get("http://stock:8080/items") as response:
+        items = (await response.json())["items"]
+    shop.spec.replicas, shop.spec.image = items, price()
+"""
+    price = "def price() -> str:\n    raise RuntimeError('not in a plan')\n\n\noperator ="
+    plan = make_plan(
+        ("    labels =", f"{lines}    labels ="), ("operator =", price), fakes=("project_fakes",)
+    )
+    assert (plan.calls, plan.errors, plan.exit_code) == ([], [], 2)
+    [created] = plan.operator_changes
+    assert "+  replicas: 4\n" in created.diff
+    assert "image: from a fake\n" in created.diff
+
+
 def test_an_error_of_the_operator_is_an_error_of_the_plan(make_plan: MakePlan) -> None:
     plan = make_plan(("    labels =", "    raise ValueError('no stock')\n    labels ="))
     assert plan.exit_code == 1

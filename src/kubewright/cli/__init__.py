@@ -57,6 +57,7 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "diff": Command("clusters.diff", "Print what changed in a control plane between two revisions."),
     "export": Command("clusters.export", "Write the objects of a cluster to a file, redacted."),
+    "fake": Command("clusters.fake", "Serve fake applications behind Services of a cluster."),
     "edit": Command("projects.edit", "Change the settings of a project."),
     "init": Command("projects.init", "Create a project."),
     "load": Command("clusters.load", "Load images into the containerd of a node of this machine."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,6 @@ import click
 
 if TYPE_CHECKING:
     from kubewright.api.declaring.declarations import Rbac
-    from kubewright.client import Client
     from kubewright.recording.redaction import Redactor
     from kubewright.rehearse.kind_selection import KindSelection
     from kubewright.rehearse.snapshot import ClusterSnapshot
@@ -40,39 +39,42 @@ def read_source(
     return read_context(
         "" if path.exists() else source,
         kubeconfig=str(path) if path.exists() else kubeconfig,
-        select=lambda client: _selected(selection),
+        selection=selection,
         redactor=Redactor(secrets_only=True),
         namespaces=namespaces,
     )
-
-
-async def _selected(selection: KindSelection) -> KindSelection:
-    return selection
 
 
 def read_context(
     context: str,
     *,
     kubeconfig: str | None,
-    select: Callable[[Client], object],
+    selection: KindSelection | None = None,
+    kinds: Sequence[str] = (),
     redactor: Redactor | None,
     namespaces: Sequence[str] = (),
 ) -> ClusterSnapshot:
-    """Return the objects of a cluster; expected errors become one line."""
+    """Return the objects of a cluster: of a selection, of kinds by name, or all of them.
+
+    Expected errors become one line.
+    """
     from kubewright.api.errors import APIError
     from kubewright.client import Client, load_config
     from kubewright.client.errors import ConfigError, ConnectionFailed
     from kubewright.rehearse.cluster_reader import read_cluster
+    from kubewright.rehearse.kind_selection import KindSelection
     from kubewright.rehearse.snapshot import SnapshotError
 
     async def read() -> ClusterSnapshot:
         config = load_config(kubeconfig, context=context)
         click.echo(f"cluster {config.server}, {config.source}", err=True)
         async with Client.connect(config) as client:
-            selection: KindSelection = await select(client)  # type: ignore[misc]
+            wanted = selection or KindSelection()
+            if kinds:
+                wanted = KindSelection.of_names(kinds, await client.mapper.resources())
             return await read_cluster(
                 client,
-                selection,
+                wanted,
                 redactor=redactor,
                 namespaces=namespaces,
                 source=context or config.server,

@@ -3,6 +3,7 @@
     [tool.kubewright]
     name = "shop"                  # default: [project].name, then the name of the directory
     modules = ["shop"]             # packages with types and functions
+    fakes = ["tests.fakes"]        # fakes of other systems, for kubewright plan
     domain = "example.com"         # suffix of API groups
     multigroup = false             # a package per API group
     namespaced = false             # Roles in namespaces instead of ClusterRoles
@@ -111,6 +112,8 @@ class ProjectSettings:
     """Settings file, or `None` if the directory has none with a table; not a key of the table."""
     name: str = ""
     modules: tuple[str, ...] = ()
+    fakes: tuple[str, ...] = ()
+    """Modules with fakes of other systems, for `kubewright plan`."""
     domain: str = ""
     multigroup: bool = False
     namespaced: bool = False

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from kubewright.explore.simulation.local_webhooks import LocalWebhooks
     from kubewright.explore.simulation.programs import ExploredProgram
     from kubewright.storage.memory import MemoryStorage
+    from kubewright.testing.applications.application import FakeApplication
 
     from .snapshot import ClusterSnapshot
 
@@ -105,9 +106,11 @@ class RehearsedCluster(SimulatedCluster):
         *,
         webhooks: LocalWebhooks | None = None,
         options: dict[str, Any] | None = None,
+        applications: Sequence[FakeApplication] = (),
     ) -> None:
         """`options` are those of the control plane in addition."""
-        super().__init__(loop, randomness, _NoProgram, Scenario(name="rehearsal", steps=_no_steps))
+        scenario = Scenario(name="rehearsal", steps=_no_steps, applications=applications)
+        super().__init__(loop, randomness, _NoProgram, scenario)
         if webhooks is not None:
             self.webhooks = webhooks
         self.loaded = LoadedSnapshot()
@@ -164,10 +167,12 @@ class Rehearsal:
         webhooks: LocalWebhooks | None = None,
         options: dict[str, Any] | None = None,
         on_prepared: Callable[[ControlPlane], None] | None = None,
+        applications: Sequence[FakeApplication] = (),
     ) -> None:
         """`options` are those of the control plane, in addition to the version of the snapshot.
 
-        `on_prepared` is called with the control plane before it starts, when it has the objects.
+        The operator can connect to `applications`. `on_prepared` is called with the control plane before it
+        starts, when it has the objects.
         """
         self.snapshot = snapshot
         self.errors: list[OperatorError] = []
@@ -179,6 +184,7 @@ class Rehearsal:
         self._webhooks = webhooks
         self._options = options
         self._on_prepared = on_prepared
+        self._applications = applications
         self._limit_reached = asyncio.Event()
 
     @contextlib.contextmanager
@@ -191,7 +197,12 @@ class Rehearsal:
         root = logging.getLogger()
         with deterministic(loop, self._seed) as randomness:
             self.cluster = cluster = RehearsedCluster(
-                loop, randomness, self.snapshot, webhooks=self._webhooks, options=self._options
+                loop,
+                randomness,
+                self.snapshot,
+                webhooks=self._webhooks,
+                options=self._options,
+                applications=self._applications,
             )
             cluster.on_prepared = self._on_prepared
             cluster.external.activate()

@@ -4,6 +4,7 @@
         ...
 
 - `server`: `start_test_server` starts a control plane in this process, one over TLS, or a real kube-apiserver
+- `applications`: `FakeHTTP` and `FakeSQL`, applications that an operator manages, with faults
 - `operators`: `run_operator` runs an operator for the duration of a test
 - `apiservers`: `run_app` runs an extension API server behind a control plane
 - `time`: `fake_time` and `FakeTimeLoop`, an event loop with a simulated clock

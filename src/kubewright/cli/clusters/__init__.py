@@ -6,6 +6,7 @@
 - `envtest`: `kubewright envtest`: writes executables that Go's envtest starts
 - `history_requests`: requests of `kubewright rewind` and `kubewright diff` to the history of a control plane
 - `export`: `kubewright export`: writes the objects of a cluster to a file, redacted
+- `fake`: `kubewright fake`: serves fake applications behind Services of a cluster
 - `load`: `kubewright load`: brings images to the nodes of this machine
 - `migrate_storage`: `kubewright migrate-storage`: stores all objects of CRDs in their storage version
 - `node`: `kubewright node`: what a machine needs to be a node

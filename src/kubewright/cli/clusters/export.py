@@ -12,8 +12,6 @@ from kubewright.cli.project_modules import add_project_to_path, relative_paths
 
 if TYPE_CHECKING:
     from kubewright.api.declaring.declarations import Rbac
-    from kubewright.client import Client
-    from kubewright.rehearse.kind_selection import KindSelection
 
 
 @click.command("export")
@@ -73,9 +71,6 @@ def export_command(
         add_project_to_path()
         selection = KindSelection.of_rules(operator_rules(operator))
 
-    async def select(client: Client) -> KindSelection:
-        return KindSelection.of_names(kinds, await client.mapper.resources()) if kinds else selection
-
     try:
         key = redaction_key.read_bytes().strip() if redaction_key is not None else None
     except OSError as error:
@@ -85,7 +80,8 @@ def export_command(
     snapshot = read_context(
         context,
         kubeconfig=kubeconfig,
-        select=select,
+        selection=selection,
+        kinds=kinds,
         redactor=None if include_secrets else Redactor(key),
         namespaces=namespaces,
     )

@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 @cluster_options
 @click.option("--wait/--no-wait", default=True, help="Wait until all objects are ready.  [default: wait]")
 @click.option("--timeout", type=float, default=180.0, show_default=True, help="Seconds to wait.")
+@click.option(
+    "--plan",
+    "shows_plan",
+    is_flag=True,
+    help="Show what the operator would do first, and deploy only if nothing is disrupted.",
+)
+@click.option(
+    "--accept-disruption", is_flag=True, help="With --plan, deploy although something would be disrupted."
+)
 @click.option("--force-conflicts", is_flag=True, help="Take over fields that other managers have applied.")
 def deploy_command(
     image: str | None,
@@ -34,6 +43,8 @@ def deploy_command(
     output: str,
     wait: bool,
     timeout: float,
+    shows_plan: bool,
+    accept_disruption: bool,
     force_conflicts: bool,
 ) -> None:
     """Deploy the operator of the project: CRDs, permissions, manager and webhooks.
@@ -46,12 +57,15 @@ def deploy_command(
     Example:
       kubewright deploy --image registry.example.com/shop:1.2.0
       kubewright deploy --dry-run
+      kubewright deploy --plan
     """
     from kubewright.cli.projects.manifests import warn_of_samples
 
     deployment = ProjectDeployment.load(image=image)
     objects = deployment.objects
     warn_of_samples(deployment.manifests, deployment.settings.manifests.output)
+    if shows_plan:
+        check_plan(deployment, kubeconfig=kubeconfig, context=context, accept_disruption=accept_disruption)
     report = ChangeReport(deployment, output=output, dry_run=dry_run)
     waits = wait and not dry_run
 
@@ -73,6 +87,38 @@ def deploy_command(
 
     run_on_cluster(main, kubeconfig=kubeconfig, context=context)
     report.finish(is_ready=True if waits else None, next_step="kubectl apply -f config/samples")
+
+
+def check_plan(
+    deployment: ProjectDeployment, *, kubeconfig: str | None, context: str, accept_disruption: bool
+) -> None:
+    """Print the plan of the operator; raise `ClickException` if it must not be deployed."""
+    from kubewright.cli.clusters.export import operator_rules
+    from kubewright.cli.operators.plan import make_plan, print_plan, project_fakes
+    from kubewright.cli.snapshot_source import read_context
+    from kubewright.manifests import load_project_of
+    from kubewright.recording.redaction import Redactor
+    from kubewright.rehearse.kind_selection import KindSelection
+    from kubewright.rehearse.plans.model import DISRUPTIVE, ERROR
+    from kubewright.rehearse.plans.planner import PlanOptions
+
+    operators = [each.target for each in load_project_of(deployment.settings).operators]
+    if len(operators) != 1:
+        raise click.ClickException("--plan needs a project with one operator; use kubewright plan")
+    snapshot = read_context(
+        context,
+        kubeconfig=kubeconfig,
+        selection=KindSelection.of_rules(operator_rules(operators[0])),
+        redactor=Redactor(secrets_only=True),
+    )
+    plan = make_plan(operators[0], snapshot, PlanOptions(fakes=project_fakes()))
+    print_plan(plan)
+    if plan.exit_code == ERROR:
+        raise click.ClickException("not deployed: the plan has errors")
+    if plan.exit_code == DISRUPTIVE and not accept_disruption:
+        raise click.ClickException(
+            "not deployed: something would be disrupted; deploy it with --accept-disruption"
+        )
 
 
 async def print_pods(client: Client, namespace: str) -> None:

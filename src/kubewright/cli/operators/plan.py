@@ -86,6 +86,12 @@ def _usage_errors() -> Iterator[None]:
     help="Use its permissions in the cluster.  [default: the generated rules of the operator]",
 )
 @click.option(
+    "--fakes",
+    multiple=True,
+    metavar="MODULE",
+    help="Module with fakes of other systems; repeat it.  [default: fakes in [tool.kubewright]]",
+)
+@click.option(
     "--policy", "policy_file", type=click.Path(path_type=Path), help="YAML file with allow and deny rules."
 )
 @click.option(
@@ -109,6 +115,7 @@ def plan_command(
     manifest_files: tuple[str, ...],
     assume: str,
     service_account: str,
+    fakes: tuple[str, ...],
     policy_file: Path | None,
     quiet_seconds: float | None,
     all_changes: bool,
@@ -152,6 +159,7 @@ def plan_command(
         assume=cast("Literal['ready', 'nothing']", assume),
         service_account=service_account,
         manifests=_manifests(manifest_files),
+        fakes=fakes or project_fakes(),
         quiet=quiet_seconds or (QUIET_SECONDS if operator else PROGRAM_QUIET_SECONDS),
     )
     rules = None
@@ -177,6 +185,7 @@ def make_plan(
 ) -> Plan:
     """Return the plan of an operator; expected errors become one line."""
     from kubewright.explore.simulation.factories import FactoryError, ModuleFactory
+    from kubewright.rehearse.plans.declared_fakes import FakesError
     from kubewright.rehearse.plans.planner import plan_operator
     from kubewright.rehearse.plans.versions import (
         VersionError,
@@ -196,7 +205,17 @@ def make_plan(
         planned.notes += [f"{against} failed as well: {each}" for each in result.errors]
         without_known(planned, result.known)
         return planned
-    except (FactoryError, VersionError) as error:
+    except (FactoryError, FakesError, VersionError) as error:
+        raise click.ClickException(relative_paths(error)) from None
+
+
+def project_fakes() -> tuple[str, ...]:
+    """Return the modules with fakes in the settings of the project."""
+    from kubewright.manifests import ProjectSettings, ProjectSettingsError
+
+    try:
+        return tuple(ProjectSettings.find().fakes)
+    except ProjectSettingsError as error:
         raise click.ClickException(relative_paths(error)) from None
 
 

@@ -86,6 +86,10 @@ class FaultTarget:
         """Let a list return the state before the last change of its resource."""
         raise self._impossible()
 
+    async def fail_application(self, how: str, seconds: float) -> None:
+        """Let the application that is called fail for some time: `how` is a value of `application`."""
+        raise self._impossible()
+
     # Watches
 
     async def break_watch(self) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
@@ -22,6 +22,9 @@ from kubewright.explore.invariants import Invariant
 from kubewright.explore.runs.reference_checks import CHECKS, unknown_checks
 
 from .steps import Steps
+
+if TYPE_CHECKING:
+    from kubewright.testing.applications.application import FakeApplication
 
 StepFunction = Callable[[Steps], Awaitable[None]]
 SetupObject = MetaObject | Unstructured | Mapping[str, Any]
@@ -54,6 +57,8 @@ class Scenario:
     """Whether the controllers of workloads (Deployments, Jobs, ...) run."""
     nodes: int = 0
     """Number of simulated nodes."""
+    applications: Sequence[FakeApplication] = ()
+    """Fake applications that the operator can connect to."""
     source: str = ""
     """File, and line or document, of the scenario."""
 
@@ -86,6 +91,7 @@ def scenario(
     allow: Sequence[str] = ...,
     controllers: bool = ...,
     nodes: int = ...,
+    applications: Sequence[FakeApplication] = ...,
 ) -> Callable[[StepFunction], Scenario]: ...
 def scenario(
     function: StepFunction | None = None,
@@ -101,6 +107,7 @@ def scenario(
     allow: Sequence[str] = (),
     controllers: bool = False,
     nodes: int = 0,
+    applications: Sequence[FakeApplication] = (),
 ) -> Scenario | Callable[[StepFunction], Scenario]:
     """Declare an async function with one parameter `steps` as a scenario; options are those of `Scenario`."""
 
@@ -134,6 +141,7 @@ def scenario(
             allow=tuple(allow),
             controllers=controllers,
             nodes=nodes,
+            applications=tuple(applications),
             source=f"{code.co_filename}:{code.co_firstlineno}",
         )
 

@@ -1,5 +1,6 @@
 """The simulated cluster: control plane, processes of the operator, requests and time in one event loop.
 
+- `applications`: `Applications`: fake applications in the event loop, whose calls are points
 - `cluster`: `SimulatedCluster`: a control plane, the processes of an operator and a scenario in one event
   loop
 - `definition_finalizer`: `DefinitionFinalizer`: the deletion of CustomResourceDefinitions as a program to
@@ -11,6 +12,7 @@
 - `local_webhooks`: calls the webhooks of an operator in process, instead of over TLS
 - `loop`: event loop with virtual time, without threads or sockets, that can stop the tasks of a simulated
   process
+- `memory_connections`: connections between two protocols in one event loop
 - `process_target`: `ProcessTarget`: what a fault can do with a simulated process
 - `processes`: `OperatorProcess`: one start of a replica of the operator in a simulated cluster
 - `programs`: programs other than operators that can be explored: the controllers of workloads and of the

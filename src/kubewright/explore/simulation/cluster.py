@@ -36,6 +36,7 @@ from kubewright.manager.operators.operator_webhooks import build_webhook_server,
 from kubewright.storage.memory import MemoryStorage
 from kubewright.workloads.controllers import PROGRAMS, component_names
 
+from .applications import Applications
 from .determinism import Randomness
 from .external import ExternalSystems
 from .local_webhooks import URL, LocalWebhooks
@@ -115,6 +116,7 @@ class SimulatedCluster:
         self.all_processes: list[OperatorProcess] = []
         """Every process of the run."""
         self.external = ExternalSystems(self)
+        self.applications = Applications(self, scenario.applications)
         self.revision = 0
         """Revision of the last change that was dispatched."""
         self.changed_at = 0.0

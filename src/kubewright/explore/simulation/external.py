@@ -51,11 +51,14 @@ class ExternalSystems:
         """Use this data for all `ExternalFake`s of the Python process."""
         global _active  # a Python process runs one simulated cluster at a time
         _active = self
+        self.cluster.applications.activate()
 
 
 def deactivate() -> None:
     """End the use of the data of a run."""
     global _active
+    if _active is not None:
+        _active.cluster.applications.deactivate()
     _active = None
 
 

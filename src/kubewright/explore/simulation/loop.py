@@ -21,15 +21,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import heapq
+import socket
 from asyncio import events
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from concurrent.futures import Executor
 from contextvars import Context, ContextVar
 from datetime import UTC, datetime
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from kubewright.testing.simulated_clock import SimulatedClock
 
+from .memory_connections import connect_in_memory
 from .thread_calls import ThreadCall, current_call
 
 T = TypeVar("T")
@@ -133,12 +136,18 @@ class VirtualLoop(SimulatedClock, asyncio.base_events.BaseEventLoop):
         """Whether a plain function has run in a thread; such a process cannot be forked within a run."""
         self.blocked_connections: list[str] = []
         """Addresses outside of the simulated cluster to which processes of the operator tried to connect."""
+        self.connect: Callable[[str, int], Callable[[], asyncio.BaseProtocol] | None] | None = None
+        """Returns a function that accepts a connection to a host and port in this loop, `None` for others."""
         self.on_exit: Callable[[ProcessState, SystemExit], None] | None = None
         """Called when code of a process calls `sys.exit`, which ends only the simulated process."""
         self.on_task: Callable[[NumberedTask[Any]], None] | None = None
         """Called with each task that a process creates."""
         self.on_resume: Callable[[events.Handle], bool] | None = None
         """Returns whether a callback runs now; otherwise the function runs it later."""
+        self._names: dict[str, str] = {}
+        """Host names by the address that they were given."""
+        self._connected: WeakKeyDictionary[Any, tuple[str, int]] = WeakKeyDictionary()
+        """Host and port of sockets that were connected."""
         self._instant = 0
         self._numbers = 0
         self._selector = _NoSelector()
@@ -268,8 +277,23 @@ class VirtualLoop(SimulatedClock, asyncio.base_events.BaseEventLoop):
     async def create_connection(  # type: ignore[override]
         self, factory: Any, host: Any = None, port: Any = None, **options: Any
     ) -> Any:
-        """Raise `ExternalConnectionBlocked`: runs have no network."""
-        raise self._blocked(f"{host}:{port}" if host is not None else "a socket")
+        """Connect to an application in this loop; raise `ExternalConnectionBlocked` for others."""
+        sock = options.get("sock")
+        if sock is not None:
+            host, port = self._connected.pop(sock, (None, None))
+            sock.close()
+        accept = self.connect(str(host), int(port)) if self.connect is not None and port else None
+        if accept is None:
+            raise self._blocked(f"{host}:{port}" if host is not None else "a socket")
+        return connect_in_memory(self, factory, accept(), (str(host), int(port)))
+
+    async def sock_connect(self, sock: Any, address: Any) -> None:
+        """Connect a socket to an application in this loop."""
+        host, port = address[:2]
+        host = self._names.get(host, host)
+        if self.connect is None or self.connect(str(host), int(port)) is None:
+            raise self._blocked(f"{host}:{port}")
+        self._connected[sock] = (host, port)
 
     async def create_unix_connection(  # type: ignore[override]
         self, factory: Any, path: Any = None, **options: Any
@@ -284,8 +308,14 @@ class VirtualLoop(SimulatedClock, asyncio.base_events.BaseEventLoop):
         raise self._blocked(":".join(map(str, remote_addr or local_addr or ("a socket",))))
 
     async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> Any:
-        """Raise `ExternalConnectionBlocked`: a look-up would leave the simulation."""
-        raise self._blocked(f"{host}:{port}" if port else str(host))
+        """Return an address of an application in this loop; raise `ExternalConnectionBlocked` for others."""
+        if self.connect is None or not port or self.connect(str(host), int(port)) is None:
+            raise self._blocked(f"{host}:{port}" if port else str(host))
+        found = next((each for each, name in self._names.items() if name == host), "")
+        if not found:
+            found = f"198.18.0.{len(self._names) + 1}"
+            self._names[found] = host
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (found, int(port)))]
 
     async def subprocess_exec(  # type: ignore[override]
         self, factory: Any, program: Any, *args: Any, **options: Any

@@ -13,6 +13,7 @@
 - `planned_webhooks`: `PlannedWebhooks`, the webhooks of the cluster
 - `assumptions`: `AssumedReadiness`, pods, volumes and load balancers that become ready
 - `blocking_proxy`: `BlockingProxy`, lists and rejects HTTP calls of programs
+- `declared_fakes`: fakes of other systems that a project declares
 - `policy`: `PlanPolicy`, expected and denied changes
 - `change_tree`: the owner tree of changes; `text`, `markdown`, `html`: the reports
 """

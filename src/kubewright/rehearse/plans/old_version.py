@@ -22,6 +22,7 @@ def main() -> None:
     from kubewright.recording.redaction import Redactor
     from kubewright.rehearse.snapshot import ClusterSnapshot
 
+    from .declared_fakes import FakesError
     from .planner import PlanOptions, plan_operator
 
     given = msgspec.json.decode(sys.stdin.buffer.read(), type=OldVersionInput)
@@ -35,6 +36,7 @@ def main() -> None:
         quiet=given.quiet,
         limit=given.limit,
         redactor=Redactor(given.redaction_key),
+        fakes=given.fakes,
     )
     snapshot = ClusterSnapshot(
         objects=[bytes(each) for each in given.objects],
@@ -45,7 +47,7 @@ def main() -> None:
     try:
         first = plan_operator(ModuleFactory(given.reference), snapshot, options)
         second = plan_operator(ModuleFactory(given.reference), first.final, options)
-    except FactoryError as error:
+    except (FactoryError, FakesError) as error:
         sys.exit(f"Error: {error}")
     result = OldVersionResult(
         objects=[msgspec.Raw(each) for each in first.final.objects],

@@ -33,6 +33,7 @@ from kubewright.rehearse.snapshot import ClusterSnapshot, ObjectName
 
 from .assumptions import DISABLED, AssumedReadiness
 from .change_log import ChangeLog, condition_changes, written_objects
+from .declared_fakes import load_fakes
 from .model import Plan, PlannedChange, Waiting
 from .permissions import denied_requests, role_objects, service_account_user
 from .planned_webhooks import PlannedWebhooks
@@ -62,6 +63,8 @@ class PlanOptions:
     quiet: float = QUIET_SECONDS
     limit: float = LIMIT_SECONDS
     redactor: Redactor = field(default_factory=Redactor)
+    fakes: Sequence[str] = ()
+    """Modules with fakes of other systems: `FakeHTTP`, `FakeSQL` and `replaced` functions."""
 
 
 @dataclass(slots=True)
@@ -97,8 +100,10 @@ class _PlannedOperator:
         self._plan = plan
         self._assumed: AssumedReadiness | None = None
         self._webhooks = PlannedWebhooks()
+        self._fakes = load_fakes(options.fakes)
         self._rehearsal = Rehearsal(
             snapshot,
+            applications=self._fakes.applications,
             webhooks=self._webhooks,
             options=plane_options(options),
             on_prepared=self._prepared if options.assume == "ready" else None,
@@ -111,7 +116,7 @@ class _PlannedOperator:
     def run(self, operator: Operator, rules: Iterable[Rbac], account: str) -> PlannedRun:
         """Run the operator."""
         plan, rehearsal, options = self._plan, self._rehearsal, self._options
-        with rehearsal.started():
+        with rehearsal.started(), self._fakes.installed(self._factory) as factory:
             cluster = rehearsal.cluster
             cluster.operator_user = service_account_user(account)
             rehearsal.run(rehearsal.settle(quiet=options.quiet, limit=options.limit))
@@ -125,7 +130,7 @@ class _PlannedOperator:
             log = ChangeLog(cluster.plane.server, clock=rehearsal.loop.time, redactor=options.redactor)
             log.start()
             began = rehearsal.loop.now
-            rehearsal.start_operator(self._factory)
+            rehearsal.start_operator(factory)
             try:
                 is_idle = rehearsal.run(rehearsal.settle(quiet=options.quiet, limit=options.limit))
             except Livelock as error:

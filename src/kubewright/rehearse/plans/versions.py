@@ -63,6 +63,7 @@ class OldVersionInput(msgspec.Struct):
     service_account: str
     quiet: float
     limit: float
+    fakes: list[str]
     redaction_key: bytes
     """So that equal values have equal placeholders."""
 
@@ -211,6 +212,7 @@ def run_previous_version(
         service_account=options.service_account,
         quiet=options.quiet,
         limit=options.limit,
+        fakes=list(options.fakes),
         redaction_key=options.redactor.key,
     )
     done = subprocess.run(

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 CONFIG_RETRY_SECONDS = 2.0
 """From CreateContainerConfigError to the next attempt."""
+ADDRESS_ANNOTATION = "processes.kubewright.dev/address"
+"""Annotation of Services with the address, as host:port, that processes of this machine use instead of the
+cluster IP and its first port."""
 
 
 def expand(text: str, values: Mapping[str, str]) -> str:
@@ -52,6 +55,10 @@ def service_variables(services: Iterable[Object]) -> dict[str, str]:
         if address == "None" or not ports:
             continue
         prefix = _variable_name(service["metadata"]["name"])
+        given = (service["metadata"].get("annotations") or {}).get(ADDRESS_ANNOTATION, "")
+        host, colon, number = given.rpartition(":")
+        if colon and number.isdecimal():
+            address, ports = host.strip("[]"), [{**ports[0], "port": int(number)}]
         variables[f"{prefix}_SERVICE_HOST"] = address
         variables[f"{prefix}_SERVICE_PORT"] = str(ports[0]["port"])
         for position, port in enumerate(ports):
