@@ -18,13 +18,13 @@ at a point: in the event loop of a simulated cluster, or in front of the API ser
 - `targets`: `FaultTarget` and `Timing`, the delays of a driver
 - `events`: what several faults look for in a trace
 - `crash`: `crash-before`, `crash-after`: the process is killed before a request or its response
-- `application`: `application=HOW`: a fake application is slow, rejects connections, lies, or loses data
 - `stale`: `stale`: killed, and served by a lagging API server; or a list is old
 - `hold`: `hold`: this and later deliveries of the watch are late
 - `gap`: `gap`: the watch breaks, cannot be started, and then gets 410 Gone
 - `error`: `error=NAME`: an error response; the request has no effect
 - `lost`: `lost-request`, `lost-response`: a timeout, without or with the effect
-- `outage`: `outage`: the API server is unreachable
+- `outage`: `outage`: the API server is unreachable; `application=HOW`: a fake application is slow, rejects
+  connections, lies, or loses data
 - `broken_watch`: `reset`, `expired`: the watch breaks, or ends with 410 Gone
 - `skew`: `skew=SECONDS`: the clock of the process is changed
 - `preempt`: `preempt`: other reconciles run before a task continues after an await
