@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kubewright.rehearse.redaction import LAST_APPLIED
 
 from kubewright.api.unstructured import Unstructured
 from kubewright.apiserver.audit import AuditOptions
@@ -22,6 +21,7 @@ from kubewright.client.wait import condition
 from kubewright.controlplane import ControlPlane
 from kubewright.explore.simulation.factories import ModuleFactory
 from kubewright.manager.operators.installation import definitions_of
+from kubewright.recording.redaction import LAST_APPLIED
 from kubewright.rehearse import ClusterSnapshot, Redactor, write_export
 from kubewright.rehearse.kind_selection import KindSelection
 from kubewright.rehearse.plans.html import html_of
