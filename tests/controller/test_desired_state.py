@@ -208,6 +208,14 @@ async def test_desired_state_of_kinds_cached_as_metadata(bench, shop):
     assert (await state.ensure(shop, [])).deleted == ["Secret default/token"]
 
 
+async def test_errors_have_a_note_with_the_object_and_the_progress(bench, shop):
+    state = desired_state(bench)
+    with pytest.raises(Invalid) as caught:
+        await state.ensure(shop, [config("first"), deployment("Not_A_Name"), config("third")])
+    assert caught.value.__notes__ == ["while applying Deployment Not_A_Name; 1 of 3 objects were applied"]
+    assert await names(bench, ConfigMap) == ["first"]
+
+
 async def test_usage_errors(bench, shop):
     state = desired_state(bench)
     with pytest.raises(ValueError, match=r"not a declared kind.*kinds=\[...\]"):
