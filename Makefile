@@ -81,6 +81,12 @@ docs: $(VENV)/.docs-ready ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 
+release-check: $(VENV)/.dev-ready ## Build twice, install from the wheel, quick start, SBOM, licenses, types, surface
+	$(BIN)/python tools/release_check.py
+
+diagrams: $(VENV)/.dev-ready ## Render new diagrams of docs/ to SVG; requires Chromium and npm
+	$(BIN)/python tools/diagrams.py
+
 format: $(VENV)/.dev-ready ## Format the code and apply automatic fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -88,4 +94,4 @@ format: $(VENV)/.dev-ready ## Format the code and apply automatic fixes
 clean: ## Remove build artifacts and the virtual environment
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .coverage build dist
 
-.PHONY: help lint test quick attack coverage demo bench scale dashboard screenshots docs format clean
+.PHONY: help lint test quick attack coverage demo bench scale dashboard screenshots docs release-check diagrams format clean
