@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kubewright.controller import Request
@@ -17,6 +17,7 @@ MEMBERS = st.sets(st.sampled_from("abcdefg"), min_size=1)
 
 
 @given(st.lists(MEMBERS, min_size=1, max_size=8))
+@example([{"a"}, {"a", "b", "c"}, {"a", "b"}, {"a", "c"}])  # nothing is handed over in between
 def test_partitions_are_balanced_with_few_moves(history: list[set[str]]) -> None:
     shards = ShardMap.empty(64)
     for members in history:
@@ -38,6 +39,31 @@ def test_partitions_are_balanced_with_few_moves(history: list[set[str]]) -> None
             else:
                 assert new == following
         assert ShardMap.decode(shards.encode(), 64) == shards
+        again = ShardMap.decode(shards.encode(), 64)
+        again.balance(members)
+        assert again == shards, "a balanced map does not change"
+
+
+@given(st.lists(MEMBERS, min_size=1, max_size=8), st.data())
+def test_partitions_that_are_not_handed_over_move_first(history: list[set[str]], data: st.DataObject) -> None:
+    """A partition leaves its owner only if the owner has too many, however often the members change."""
+    shards = ShardMap.empty(24)
+    for members in history:
+        settled = Counter(
+            owner for owner, following in pairs(shards) if owner == following and owner in members
+        )
+        before = [owner if owner == following else "" for owner, following in pairs(shards)]
+        shards.balance(members)
+        lost = Counter(
+            old for old, new in zip(before, shards.next, strict=True) if old in members and old != new
+        )
+        for member, count in lost.items():
+            assert settled[member] - count >= 24 // len(members)
+        shards.hand_over(data.draw(st.sets(st.integers(0, 23))))
+
+
+def pairs(shards: ShardMap) -> list[tuple[str, str]]:
+    return list(zip(shards.owners, shards.next, strict=True))
 
 
 def test_hand_over() -> None:

@@ -85,13 +85,15 @@ class ShardMap:
     def balance(self, members: Collection[str]) -> None:
         """Give every member the same number of partitions, give or take one, and move as few as possible.
 
-        Partitions of replicas that are not members have a new owner immediately.
+        Partitions of replicas that are not members have a new owner immediately. Those that were to be handed
+        over to such a replica stay with their owner if it has too few, and are moved before others if it has
+        too many.
         """
         for index, owner in enumerate(self.owners):
             if owner not in members:
                 self.owners[index] = UNASSIGNED
             if self.next[index] not in members:
-                self.next[index] = self.owners[index]
+                self.next[index] = UNASSIGNED
         if not members:
             return
         counts = dict.fromkeys(sorted(members), 0)
@@ -102,12 +104,18 @@ class ShardMap:
         # The members with the most partitions keep one more.
         fullest = sorted(counts, key=lambda member: (-counts[member], member))
         wanted = {member: least + (position < extra) for position, member in enumerate(fullest)}
-        for index, member in enumerate(self.next):
-            if not member or counts[member] > wanted[member]:
-                if member:
-                    counts[member] -= 1
+        moved = []
+        for index in sorted(range(len(self.next)), key=lambda each: self.owners[each] == self.next[each]):
+            member = self.next[index]
+            if member and counts[member] > wanted[member]:
+                counts[member] -= 1
+                member = self.next[index] = UNASSIGNED
+            if not member:
+                moved.append(index)
+        for index in moved:
+            taker = self.owners[index]
+            if not taker or counts[taker] >= wanted[taker]:
                 taker = min(wanted, key=lambda each: (counts[each] - wanted[each], each))
-                counts[taker] += 1
-                self.next[index] = taker
-            if not self.owners[index]:
-                self.owners[index] = self.next[index]
+            counts[taker] += 1
+            self.next[index] = taker
+        self.owners = [owner or taker for owner, taker in zip(self.owners, self.next, strict=True)]
