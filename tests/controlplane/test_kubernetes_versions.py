@@ -178,3 +178,10 @@ async def test_generated_flow_schemas_of_other_versions_are_deleted(tmp_path: Pa
         talk = Talk(plane.server)
         assert (await talk("GET", f"{path}/endpoint-controller"))[0] == 200
         assert (await talk("GET", f"{path}/workload-leader-election"))[0] == 404
+
+
+async def test_metrics_name_the_features_of_the_version(served: Served) -> None:
+    _, text = await served.talk("GET", "/metrics")
+    enabled = "1.0" if served.minor >= 35 else "0.0"
+    stage = "" if served.minor >= 36 else "BETA"
+    assert f'kubernetes_feature_enabled{{name="ImageVolume",stage="{stage}"}} {enabled}' in text

@@ -121,6 +121,36 @@ def test_a_suite_runs_on_several_versions(pytester: pytest.Pytester) -> None:
     assert "Kubernetes 1.2 is not supported" in "".join((*result.outlines, *result.errlines))
 
 
+def test_a_scenario_on_all_versions_names_what_a_version_lacks(pytester: pytest.Pytester) -> None:
+    """Written once: one passes on all versions, one fails where a field does not exist yet."""
+    pytester.makepyfile(
+        """
+        from kubewright.api.apps.v1 import Deployment
+
+        def deployment(**spec):
+            template = {"metadata": {"labels": {"app": "web"}},
+                        "spec": {"containers": [{"name": "web", "image": "nginx"}], **spec}}
+            return {"apiVersion": "apps/v1", "kind": "Deployment",
+                    "metadata": {"name": "web", "namespace": "default"},
+                    "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}},
+                             "template": template}}
+
+        async def test_a_deployment(client):
+            await client.create(deployment(), field_validation="Strict")
+            assert (await client.get(Deployment, "web", namespace="default")).spec.replicas == 2
+
+        async def test_a_host_name(client):
+            await client.create(deployment(hostnameOverride="web"), field_validation="Strict")
+        """
+    )
+    run = (*OPTIONS, "-o", "asyncio_mode=strict", "-v", "--kubernetes-version", "1.33-1.37")
+    result = pytester.runpytest_subprocess(*run)
+    result.assert_outcomes(passed=9, failed=1)
+    result.stdout.fnmatch_lines(
+        ["*test_a_host_name*1.33* FAILED*", '*unknown field "spec.template.spec.hostnameOverride"*']
+    )
+
+
 def test_a_client_fixture_of_a_web_framework_takes_precedence(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
         """

@@ -41,7 +41,7 @@ from .admission import check_names
 from .bootstrap.objects import bootstrap
 from .builtins import builtin_resources
 from .cluster_controllers import ClusterControllers
-from .configuration.feature_gates import apply_gates, default_gates
+from .configuration.feature_gates import FeatureGateMetrics, apply_gates, default_gates
 from .configuration.plane_options import check_options, open_store, parse_port_range, parse_service_ranges
 from .configuration.real_nodes import parse_endpoint, runs_workloads, with_real_nodes
 from .configuration.resource_settings import add_metrics_api, set_event_ttl, set_node_ports
@@ -161,6 +161,7 @@ class ControlPlane:
         )
         self.server.kubernetes_version = self.kubernetes_version
         apply_gates(self.server, self.feature_gates)
+        self.server.metrics.registry.register(FeatureGateMetrics(self.kubernetes_version, self.feature_gates))
         if encryption is not None:
             self.server.health.add("kms-providers", self.storage.check_health)
         if options.audit is not None:

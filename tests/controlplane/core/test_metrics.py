@@ -110,6 +110,7 @@ async def test_metrics_have_the_names_and_labels_of_kube_apiserver() -> None:
         hook = {"name": "hook.example.com", "rejected": "false", "type": "validating"}
         assert value(f"{prefix}webhook_admission_duration_seconds_count", **hook) >= 1
         checked = {"policy": "p", "policy_binding": "b", "enforcement_action": "deny"}
+        checked["error_type"] = "invalid_error"
         assert value("apiserver_validating_admission_policy_check_total", **checked) == 1
         assert value("apiserver_request_total", resource="configmaps", dry_run="All") == 1
         assert value("apiserver_requested_deprecated_apis", resource="endpoints", version="v1") == 1

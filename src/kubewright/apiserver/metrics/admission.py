@@ -99,9 +99,9 @@ class AdmissionMetrics(Collector):
         """Count a call of a webhook."""
         self._webhooks.observe((name, operation, "true" if rejected else "false", step), seconds)
 
-    def observe_policy(self, policy: str, binding: str, action: str, seconds: float) -> None:
-        """Count an effect of a policy: `deny`, `audit` or `warn`."""
-        self._policies.observe((action, "no_error", policy, binding), seconds)
+    def observe_policy(self, policy: str, binding: str, action: str, seconds: float, *, error: str) -> None:
+        """Count an effect of a policy: `deny`, `audit` or `warn`, and the type of the error."""
+        self._policies.observe((action, error, policy, binding), seconds)
 
     def collect(self) -> Iterator[Metric]:
         """Return the samples."""

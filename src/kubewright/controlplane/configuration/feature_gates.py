@@ -7,13 +7,15 @@ Unknown and locked gates are errors, as in kube-apiserver.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from kubewright.api.kubernetes_version import KubernetesVersion, version_table
 from kubewright.options.kinds import parse_boolean
 
 if TYPE_CHECKING:
+    from prometheus_client import Metric
+
     from kubewright.apiserver.server import APIServer
 
 EFFECTIVE: Final[Mapping[str, bool]] = {
@@ -87,3 +89,27 @@ def apply_gates(server: APIServer, gates: Mapping[str, bool]) -> None:
         server.remove_handler("/flagz")
     if not gates["ComponentStatusz"]:
         server.remove_handler("/statusz")
+
+
+class FeatureGateMetrics:
+    """`kubernetes_feature_enabled`: the gates of a version, as they are set."""
+
+    def __init__(self, version: KubernetesVersion, gates: Mapping[str, bool]) -> None:
+        self._version = version
+        self._gates = gates
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing: registering must not read the table of versions."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the samples."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        family = GaugeMetricFamily(
+            "kubernetes_feature_enabled", "Whether a feature is enabled, by stage.", labels=["name", "stage"]
+        )
+        for name, gate in sorted(self._version.gates().items()):
+            stage = {"alpha": "ALPHA", "beta": "BETA", "deprecated": "DEPRECATED"}.get(gate.stage, "")
+            family.add_metric([name, stage], float(self._gates.get(name, gate.enabled)))
+        yield family

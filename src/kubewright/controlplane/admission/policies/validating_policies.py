@@ -12,7 +12,7 @@ from kubewright.apiserver.admission import AdmissionAttributes
 from kubewright.apiserver.resources.objects import Object
 from kubewright.controlplane.admission.rejection import reject
 
-from .expressions import Evaluation, EvaluationError, OutOfBudget, Permissions, compiled
+from .expressions import OUT_OF_BUDGET, Evaluation, EvaluationError, OutOfBudget, Permissions, compiled
 from .policies import Compiled, Invocation, Policies, Program
 
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
@@ -58,6 +58,13 @@ class Denial(NamedTuple):
     message: str
     reason: str = "Invalid"
 
+    @property
+    def error_type(self) -> str:
+        """The label `error_type` of metrics; kube-apiserver derives it from the message, too."""
+        if self.message.startswith("compilation"):
+            return "compile_error"
+        return "out_of_budget" if self.message.startswith(OUT_OF_BUDGET) else "invalid_error"
+
 
 class ValidatingPolicies(Policies[CompiledValidatingPolicy]):
     """Evaluates the policies and applies the actions of their bindings: deny, warn, audit."""
@@ -92,6 +99,7 @@ class ValidatingPolicies(Policies[CompiledValidatingPolicy]):
                         invocation.binding["metadata"]["name"],
                         action.lower(),
                         elapsed,
+                        error=denial.error_type,
                     )
             if span is not None:
                 message = "; ".join(denial.message for denial, _ in found)
