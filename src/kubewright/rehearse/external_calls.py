@@ -28,6 +28,8 @@ class _Hook:
     def __init__(self) -> None:
         self.calls: list[str] | None = None
         """Where blocked calls are listed; `None` while nothing is blocked."""
+        self.other_threads: frozenset[threading.Thread] = frozenset()
+        """Threads that are not those of an operator: they existed before it."""
         self._is_added = False
 
     def add(self) -> None:
@@ -36,10 +38,15 @@ class _Hook:
             self._is_added = True
             sys.addaudithook(self)
 
+    def _is_of_operator(self) -> bool:
+        if PROCESS.get() is not None or current_call() is not None:
+            return True
+        return threading.current_thread() not in self.other_threads
+
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self.calls is None or not (event in _ADDRESSES or event in _NAMES or event in _PROGRAMS):
             return
-        if not _is_of_operator():
+        if not self._is_of_operator():
             return
         if event in _ADDRESSES:
             target = _address(arguments[_ADDRESSES[event]])
@@ -62,16 +69,12 @@ _hook = _Hook()
 def blocked_calls(calls: list[str]) -> Iterator[None]:
     """Block calls of the operator within the block, and append their targets to a list."""
     _hook.add()
+    _hook.other_threads = frozenset(threading.enumerate())
     _hook.calls = calls
     try:
         yield
     finally:
         _hook.calls = None
-
-
-def _is_of_operator() -> bool:
-    is_main = threading.current_thread() is threading.main_thread()
-    return PROCESS.get() is not None or current_call() is not None or not is_main
 
 
 def _address(address: Any) -> str:
