@@ -112,11 +112,11 @@ class ProjectSettings:
     """Settings file, or `None` if the directory has none with a table; not a key of the table."""
     name: str = ""
     modules: tuple[str, ...] = ()
-    fakes: tuple[str, ...] = ()
-    """Modules with fakes of other systems, for `kubewright plan`."""
     domain: str = ""
     multigroup: bool = False
     namespaced: bool = False
+    fakes: tuple[str, ...] = ()
+    """Modules with fakes of other systems, for `kubewright plan`."""
     deployment: DeploymentSettings = field(default_factory=DeploymentSettings)
     manifests: ManifestSettings = field(default_factory=ManifestSettings)
     has_deployment: bool = False
