@@ -47,6 +47,7 @@ async def reconcile(widget: Widget, ctx: Context) -> None:
     name = f"{widget.metadata.name}-cm"
     await ctx.ensure([ConfigMap(metadata=ObjectMeta(name=name), data={"image": widget.spec.image})])
     widget.status = WidgetStatus(phase="Ready")
+    await ctx.update_status()
 
 
 async def main() -> None:

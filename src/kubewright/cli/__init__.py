@@ -70,6 +70,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "node": Command("clusters.node", "Prepare machines as nodes, without kubeadm."),
     "plan": Command("operators.plan", "Show what an operator would do with the objects of a cluster."),
     "record": Command("operators.record", "Record what happens in a cluster, to replay it."),
+    "replay": Command("operators.replay", "Run an operator on a recording."),
     "restore": Command("clusters.restore", "Restore a backup to a store."),
     "rewind": Command("clusters.rewind", "Restore an earlier state of a control plane."),
     "run": Command("operators.run", "Run an operator or an API server."),

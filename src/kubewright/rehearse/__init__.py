@@ -13,6 +13,7 @@
 - `cluster_reader`: reads the objects of a cluster with lists
 - `external_calls`: blocks connections and programs that plain functions of an operator start
 - `plans`: what an operator would do with the objects of a cluster
+- `replays`: recordings that are replayed with an operator
 - `rehearsal`: `Rehearsal`, a control plane with these objects and operators in one event loop
 """
 

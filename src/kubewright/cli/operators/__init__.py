@@ -9,6 +9,7 @@
 - `memory`: returning freed memory to the operating system
 - `plan`: `kubewright plan`: shows what an operator would do with the objects of a cluster
 - `record`: `kubewright record`: records what happens in a cluster, to replay it
+- `replay`: `kubewright replay`: runs an operator on a recording
 - `run`: `kubewright run`: runs an operator or an API server
 - `run_app`: `kubewright run` of an API server: settings, and the confirmation of its registration
 - `session`: A control plane for one run of an operator, if no cluster is configured

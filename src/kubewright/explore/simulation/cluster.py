@@ -47,6 +47,7 @@ from .transport import ScenarioTransport
 if TYPE_CHECKING:
     from kubewright.explore.scenarios.scenarios import Scenario
     from kubewright.explore.state import ClusterState
+    from kubewright.manager import Manager
 
     from .factories import OperatorFactory
     from .programs import ExploredProgram
@@ -110,6 +111,8 @@ class SimulatedCluster:
         """Called after each change of the store that is part of the state."""
         self.on_limit: Callable[[Exception], None] = _raise
         """Called with the error when the operator exceeds a limit; ends the run."""
+        self.on_manager: Callable[[Manager], None] | None = None
+        """Called with the manager of each process before it starts."""
         self.on_process_error: Callable[[OperatorProcess, BaseException], None] | None = None
         self.processes: list[OperatorProcess] = []
         """Processes that have been started and not ended, one per replica."""

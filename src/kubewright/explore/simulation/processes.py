@@ -102,6 +102,7 @@ class OperatorProcess(ProcessState):
             probe_port=None,
             metrics_port=None,
             tracing=False,
+            recording_minutes=0.0,
             leader_election=is_replicated,
             leader_election_namespace=LEASE_NAMESPACE,
             lease_duration=LEASE_DURATION,
@@ -112,6 +113,8 @@ class OperatorProcess(ProcessState):
         manager = (await prepare(operator, client)).manager
         manager.handle_signals = False
         control_order(self, manager)
+        if cluster.on_manager is not None:
+            cluster.on_manager(manager)
         await manager.run(self.stop)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
