@@ -10,10 +10,11 @@ be after the watch event; entries are asked `SETTLE_SECONDS` later.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
+
+from kubewright.api.values.times import wall_time
 
 from .recording import RecordedChange
 
@@ -59,7 +60,7 @@ class ChangeLog:
         seconds: float = float("inf"),
         max_changes: int = 100_000,
         max_bytes: int = 64 << 20,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = wall_time,
     ) -> None:
         self.seconds = seconds
         self.max_changes = max_changes

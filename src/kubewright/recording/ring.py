@@ -21,13 +21,13 @@ import contextlib
 import logging
 import signal
 import tempfile
-import time
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kubewright.api.values.times import wall_time
 from kubewright.runnable import BaseRunnable
 from kubewright.tracing.spans import ReconcileSpan, Span
 
@@ -63,7 +63,7 @@ class RecordingRing(BaseRunnable):
         directory: str | Path = "",
         max_errors: int = 0,
         source: str = "",
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = wall_time,
     ) -> None:
         """`directory`: where files are written, by default that for temporary files. `max_errors` 0: never
         because of errors."""
