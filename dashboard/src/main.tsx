@@ -21,6 +21,7 @@ import { ReconcilesPage } from "./views/reconciles";
 const Webhooks = lazy(async () => ({ default: (await import("./views/webhooks")).Webhooks }));
 const SchemaIndex = lazy(async () => ({ default: (await import("./views/schema")).SchemaIndex }));
 const SchemaView = lazy(async () => ({ default: (await import("./views/schema")).SchemaView }));
+const Files = lazy(async () => ({ default: (await import("./views/files")).Files }));
 const Create = lazy(() => import("./editor/create"));
 const Access = lazy(async () => ({ default: (await import("./views/access")).Access }));
 
@@ -35,6 +36,7 @@ const NAVIGATION = [
   { path: "webhooks", title: "Webhooks", icon: "webhooks", key: "w" },
   { path: "schema", title: "Schema", icon: "schema", key: "s" },
   { path: "access", title: "Access", icon: "access", key: "a" },
+  { path: "files", title: "Files", icon: "download", key: "f" },
   { path: "activity", title: "Activity", icon: "edit", key: "v" },
 ];
 
@@ -84,6 +86,7 @@ function View() {
   if (first === "schema" && rest.length === 3) return <SchemaView key={rest.join("/")} group={group} version={rest[1]} kind={rest[2]} />;
   if (first === "schema") return <SchemaIndex />;
   if (first === "access") return <Access />;
+  if (first === "files") return <Files />;
   if (first === "activity") return <ActivityPage />;
   if (first === "create") return <Create />;
   return (

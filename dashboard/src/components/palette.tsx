@@ -23,6 +23,7 @@ const PAGES: [string, string, string][] = [
   ["Webhooks and policies", "webhooks", "#/webhooks"],
   ["Schema", "schema", "#/schema"],
   ["Access", "access", "#/access"],
+  ["Files: recordings, plans, reports", "download", "#/files"],
   ["Activity", "edit", "#/activity"],
   ["Create from YAML", "plus", "#/create"],
 ];

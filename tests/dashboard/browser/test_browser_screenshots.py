@@ -83,6 +83,10 @@ async def test_pictures(open_view: OpenView, demo: Demo, theme: str) -> None:
         await view.page.locator(".event-object", has_text="wishlist").first.wait_for()
         await _save(view, f"overview{suffix}")
 
+        await view.page.locator(".finding a", has_text="wishlist").first.click()
+        await view.page.locator(".span-detail").wait_for()
+        await _save(view, f"story{suffix}")
+
         await view.open("#/objects/core/v1/pods")
         await view.page.locator(".vtable-row", has_text="ImagePullBackOff").wait_for()
         await _save(view, f"objects{suffix}")
@@ -142,7 +146,7 @@ async def test_pictures(open_view: OpenView, demo: Demo, theme: str) -> None:
         await view.open("#/reconciles")
         await demo.change("cart", replicas=3)
         await demo.client.delete(Deployment, "cart", namespace="default")
-        await view.page.locator(".span-table tr", has_text="Error").first.click()
+        await view.page.locator(".span-table tr:has(.chip-danger) .row-button").first.press("Enter")
         await view.page.locator(".span-detail .traceback").wait_for()
         await view.page.wait_for_timeout(3000)
         await _save(view, f"reconciles{suffix}")
