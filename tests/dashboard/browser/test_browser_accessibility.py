@@ -47,9 +47,10 @@ PAGES = (
 RUN = """async () => {
     const options = {runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'best-practice']};
     const found = (await axe.run(document, options)).violations;
+    const text = node => `${node.html.slice(0, 160)} ${node.any[0]?.message || ''}`;
     return found
         .filter(each => ['serious', 'critical'].includes(each.impact))
-        .map(each => [each.id, each.nodes.slice(0, 3).map(node => node.html.slice(0, 160))]);
+        .map(each => [each.id, each.nodes.slice(0, 3).map(text)]);
 }"""
 
 
@@ -83,8 +84,10 @@ async def test_pages_and_dialogs_are_accessible(
             await view.loaded()
             await view.page.locator("main").get_by_role("button", name=button).click()
             await view.page.locator("dialog[open] .action-command").wait_for()
+            await view.page.locator(".dialog-actions .button:last-child:enabled").wait_for()
             found += await check(view, f"{path} {button}")
             await view.page.keyboard.press("Escape")
+            await view.count("dialog[open]", 0)
         await view.open("#/reconciles")
         await view.page.locator(".span-table .row-button").first.click()
         await view.page.locator(".span-detail").wait_for()
