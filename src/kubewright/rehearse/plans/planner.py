@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from kubewright.controlplane import ControlPlane
     from kubewright.explore.simulation.factories import ModuleFactory
 
+MAX_MESSAGE = 600
+"""Characters of an error message."""
 DELAY = 1.0
 """Virtual seconds until a pod is ready."""
 _DEFINITION = ("apiextensions.k8s.io", "CustomResourceDefinition")
@@ -184,9 +186,9 @@ class _PlannedOperator:
         note_webhooks(plan, self._webhooks)
 
 
-def plan_text(redactor: Redactor) -> Any:
-    """Return a function that shortens and redacts a message."""
-    return lambda text: redactor.text(" ".join(str(text).split()))[:600]
+def plan_text(redactor: Redactor) -> Callable[[str], str]:
+    """Return a function that redacts a message, and makes it one line."""
+    return lambda text: redactor.text(" ".join(text.split()))[:MAX_MESSAGE]
 
 
 def new_plan(name: str, snapshot: ClusterSnapshot, options: PlanOptions, account: str) -> Plan:
@@ -229,10 +231,8 @@ def note_webhooks(plan: Plan, webhooks: PlannedWebhooks) -> None:
 
 async def fill_plan(plan: Plan, log: ChangeLog, written: set[Any], server: APIServer) -> None:
     """Add what was recorded to a plan."""
-    stores = list(server.stores)
-    groups = {each.resource.group for each in stores if "." in each.resource.group} - {
-        each.resource.group for each in stores if each.resource.group.endswith(".k8s.io")
-    }
+    groups = {each.resource.group for each in server.stores}
+    groups = {each for each in groups if "." in each and not each.endswith(".k8s.io")}
     plan.changes = await log.changes(written, groups)
     disrupted = {each.name for each in plan.operator_changes if each.disruption}
     for each in plan.changes:
