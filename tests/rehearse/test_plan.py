@@ -92,6 +92,19 @@ def test_calls_of_other_systems_are_listed_and_blocked(make_plan: MakePlan, is_a
     assert plan.exit_code == 1
 
 
+STATUS = """from kubewright import Condition, Status, set_condition
+
+
+class ShopStatus(Status):
+    conditions: list[Condition] | None = None
+
+
+"""
+CONDITION = """    opened = Condition(type="Open", status="True", reason="Monday", message="")
+    set_condition(shop.status, opened)
+    await ctx.update_status()
+    ctx.event("Normal", "Opened", "the shop is open")
+"""
 FAKES = """
 from kubewright.rehearse.plans.declared_fakes import replaced
 from kubewright.testing.applications import FakeHTTP
@@ -139,6 +152,24 @@ def test_an_endless_loop_of_writes_ends_the_plan(make_plan: MakePlan) -> None:
     )
     assert plan.exit_code == 1
     assert any("hot loop" in each for each in plan.errors)
+
+
+def test_conditions_and_events_of_the_operator_are_part_of_the_plan(make_plan: MakePlan) -> None:
+    plan = make_plan(
+        ("class Shop(CustomResource[ShopSpec, None])", "class Shop(CustomResource[ShopSpec, ShopStatus])"),
+        ("@resource(", STATUS + "@resource("),
+        ("    await ctx.ensure(", CONDITION + "    await ctx.ensure("),
+    )
+    [found] = plan.conditions
+    assert (found.object, found.type) == ("Shop.example.com default/books", "Open")
+    assert (found.before, found.after, found.reason) == ("", "True", "Monday")
+    [event] = plan.events
+    assert (event.object, event.type, event.reason, event.message) == (
+        "Shop.example.com default/books",
+        "Normal",
+        "Opened",
+        "the shop is open",
+    )
 
 
 def test_a_quota_of_the_source_rejects_what_the_operator_creates(make_plan: MakePlan) -> None:

@@ -299,24 +299,28 @@ def condition_changes(changes: Iterable[PlannedChange]) -> list[PlannedCondition
             values = found.setdefault((str(change.name), name), {})
             if isinstance(each.before, dict) or isinstance(each.after, dict):  # added or removed
                 before, after = _dict(each.before), _dict(each.after)
-                values |= {"before": before.get("status", ""), "after": after.get("status", "")}
-                values |= {name: after.get(name, "") for name in ("reason", "message")}
+                values |= {"before": _text(before.get("status", "")), "after": _text(after.get("status", ""))}
+                values |= {name: _text(after.get(name, "")) for name in ("reason", "message")}
             elif field_name == ".status":
-                values |= {"before": each.before, "after": each.after}
+                values |= {"before": _text(each.before), "after": _text(each.after)}
             elif field_name in (".reason", ".message"):
-                values[field_name[1:]] = "" if each.after == MISSING else each.after
+                values[field_name[1:]] = _text(each.after)
     return [
         PlannedCondition(
             object=name,
             type=type_,
-            before=str(values.get("before", "")),
-            after=str(values.get("after", "")),
-            reason=str(values.get("reason", "")),
-            message=str(values.get("message", "")),
+            before=values.get("before", ""),
+            after=values.get("after", ""),
+            reason=values.get("reason", ""),
+            message=values.get("message", ""),
         )
         for (name, type_), values in found.items()
         if values.get("before") != values.get("after")
     ]
+
+
+def _text(value: Any) -> str:
+    return "" if value == MISSING else str(value)
 
 
 def _dict(value: Any) -> dict[str, Any]:
