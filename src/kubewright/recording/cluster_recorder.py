@@ -115,6 +115,7 @@ class ClusterRecorder:
                 objects = log.objects()
                 self.objects = len(objects)
                 await asyncio.to_thread(writer.objects, decode_objects(objects))
+                writer.flush()
                 if on_start is not None:
                     on_start()
                 await self._write_changes(log, writer, stop)
@@ -150,6 +151,8 @@ class ClusterRecorder:
                     writer.change(change)
                 for span in spans:  # noqa: B023
                     writer.reconcile(span)
+                if entries or spans:  # noqa: B023
+                    writer.flush()
 
             await asyncio.to_thread(write)
             writer.duration = log.clock() - log.started

@@ -61,8 +61,8 @@ _decode_line = msgspec.json.Decoder(_Line).decode
 class RecordingWriter:
     """Writes the lines of a recording; use it in `with`.
 
-    The file is written under a temporary name and renamed at the end, also if the block fails: then it has
-    what was recorded until then.
+    The file is written under a temporary name (`.NAME.writing`) and renamed at the end, also if the block
+    fails: then it has what was recorded until then.
     """
 
     def __init__(self, path: Path, redactor: Redactor | None) -> None:
@@ -118,6 +118,11 @@ class RecordingWriter:
     def reconcile(self, span: dict[str, Any]) -> None:
         """Write a reconcile."""
         self._write(_Line(reconcile=self._redacted_texts(span)))
+
+    def flush(self) -> None:
+        """Write what is buffered: a file whose recorder is killed has everything until then."""
+        self._file.flush()
+        self._raw.flush()
 
     def _redacted(self, obj: Object) -> Object:
         return obj if self._redactor is None else self._redactor.redact(obj)

@@ -32,7 +32,7 @@ def check_recording(
     checks: Sequence[str] = (),
     managers: Sequence[str] = (),
 ) -> None:
-    """ReplayedRecording a recording, and raise `AssertionError` if a check is violated, by default any.
+    """Replay a recording, and raise `AssertionError` if a check is violated, by default any.
 
     `operator` is a function that returns a new operator, or `module:operator`.
     """
