@@ -13,6 +13,9 @@ interface Forward {
   localPort: number;
 }
 
+/** A host name other than that of this page: what a pod serves must not be on the site of the dashboard. */
+const FORWARD_HOST = location.hostname === "localhost" ? "127.0.0.1" : "localhost";
+
 /** Ports of a pod, and local ports of the machine of the dashboard that are forwarded to them. */
 export function Ports({ pod }: { pod: Json }) {
   const { name, namespace } = pod.metadata;
@@ -52,7 +55,7 @@ export function Ports({ pod }: { pod: Json }) {
           <tbody>
             {rows.map((row) => {
               const forward = active.find((each) => each.port === row.port);
-              const address = forward ? `127.0.0.1:${forward.localPort}` : "";
+              const address = forward ? `${FORWARD_HOST}:${forward.localPort}` : "";
               return (
                 <tr key={`${row.container}/${row.port}`}>
                   <td>

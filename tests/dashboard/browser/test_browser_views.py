@@ -170,7 +170,8 @@ async def test_a_port_is_forwarded(open_view: OpenView, demo: Demo) -> None:
     pods = await demo.client.list(Pod, namespace="default", labels=CART)
     async with open_view(f"#/object/core/v1/pods/default/{next(iter(pods)).name}?tab=ports") as view:
         await view.page.get_by_role("button", name="Forward").first.click()
-        link = view.page.locator("a", has_text="127.0.0.1:")
+        # Another host name than that of the dashboard, so that a pod is not on its site.
+        link = view.page.locator("a", has_text="localhost:")
         await link.wait_for()
         port = int((await link.inner_text()).strip().rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
