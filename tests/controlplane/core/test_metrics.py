@@ -19,6 +19,8 @@ LABELS = {
     "apiserver_admission_controller_admission_duration_seconds": {"name", "operation", "rejected", "type"},
     "apiserver_admission_step_admission_duration_seconds": {"operation", "rejected", "type"},
     "apiserver_admission_webhook_admission_duration_seconds": {"name", "operation", "rejected", "type"},
+    "apiserver_admission_webhook_fail_open_count": {"name", "type"},
+    "apiserver_admission_webhook_request_total": {"code", "name", "operation", "rejected", "type"},
     "apiserver_request_duration_seconds": {
         *("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"),
     },
@@ -100,7 +102,7 @@ async def test_metrics_have_the_names_and_labels_of_kube_apiserver() -> None:
             return sum(number for each, number in found[name] if labels.items() <= each.items())
 
         for name, labels in LABELS.items():
-            shown = found[name if name.endswith(("_total", "_apis", "_info")) else f"{name}_count"]
+            shown = found[name if name.endswith(("_total", "_apis", "_info", "_count")) else f"{name}_count"]
             assert {frozenset(each) for each, _ in shown} == {frozenset(labels)}, name
         prefix = "apiserver_admission_"
         rejected = {"operation": "CREATE", "rejected": "true", "type": "validate"}
@@ -109,6 +111,8 @@ async def test_metrics_have_the_names_and_labels_of_kube_apiserver() -> None:
         assert value(f"{prefix}controller_admission_duration_seconds_count", **plugin) == 1
         hook = {"name": "hook.example.com", "rejected": "false", "type": "validating"}
         assert value(f"{prefix}webhook_admission_duration_seconds_count", **hook) >= 1
+        assert value(f"{prefix}webhook_request_total", code="500", **hook) >= 1
+        assert value(f"{prefix}webhook_fail_open_count", name="hook.example.com") >= 1
         checked = {"policy": "p", "policy_binding": "b", "enforcement_action": "deny"}
         checked["error_type"] = "invalid_error"
         assert value("apiserver_validating_admission_policy_check_total", **checked) == 1

@@ -63,12 +63,22 @@ def label(key, value="yes"):
     return patching({"op": "add", "path": f"/metadata/labels/{key}", "value": value})
 
 
-async def test_configurations_apply_immediately(talk, hooks):
+async def test_configurations_apply_immediately(talk, hooks, plane):
     hooks.handlers["deny"] = lambda review: reply(review, allowed=False)
     await register(talk, hooks, "Validating", ("deny", {}))
     status, response = await talk("POST", MAPS, config_map("a"))
     text = 'admission webhook "deny.example.com" denied the request without explanation'
     assert (status, response["message"]) == (400, text)
+    counted = {family.name: family.samples for family in plane.server.metrics.admission.collect()}
+    (rejection,) = counted["apiserver_admission_webhook_rejection_count"]
+    assert rejection.value == 1
+    assert rejection.labels == {
+        "error_type": "no_error",
+        "name": "deny.example.com",
+        "operation": "CREATE",
+        "rejection_code": "400",
+        "type": "validating",
+    }
     await talk.ok("DELETE", f"{ADMISSION}/validatingwebhookconfigurations/hooks")
     await talk.ok("POST", MAPS, config_map("a"))
 

@@ -1,4 +1,4 @@
-"""Durations of admission, under the names of kube-apiserver: of steps, plug-ins, webhooks and policies.
+"""Durations and results of admission by step, plug-in, webhook and policy, under the names of kube-apiserver.
 
 A step is one pass over all plug-ins: `admit` for the mutating, `validate` for the validating ones.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from kubewright.histogram import Histogram
@@ -16,6 +16,8 @@ from kubewright.histogram import Histogram
 AdmissionStep = Literal["admit", "validate", "validating"]
 """`validating` is the type of validating webhooks."""
 
+_MAX_CODE: Final = 600
+"""Larger status codes are counted as this one."""
 _PLUGIN_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
 _WEBHOOK_BUCKETS: Final = (*_PLUGIN_BUCKETS, 10.0, 25.0)
 _POLICY_BUCKETS: Final = (0.0000005, 0.001, 0.01, 0.1, 1.0)
@@ -52,6 +54,30 @@ class HistogramFamily:
         return family
 
 
+class CounterFamily:
+    """Counters of one metric by the values of its labels."""
+
+    def __init__(self, name: str, about: str, labels: Sequence[str]) -> None:
+        self.name, self.about, self.labels = name, about, tuple(labels)
+        self._series: dict[tuple[str, ...], int] = {}
+
+    def add(self, *labels: str) -> None:
+        """Count one."""
+        if labels not in self._series and len(self._series) >= _MAX_SERIES:
+            del self._series[next(iter(self._series))]
+        self._series[labels] = self._series.get(labels, 0) + 1
+
+    def metric(self) -> Metric:
+        """Return the samples. Some names of kube-apiserver end with `_count`, which counters here cannot."""
+        is_counter = self.name.endswith("_total")
+        family = (CounterMetricFamily if is_counter else GaugeMetricFamily)(
+            self.name, self.about, labels=self.labels
+        )
+        for labels, count in list(self._series.items()):
+            family.add_metric(labels, count)
+        return family
+
+
 class AdmissionMetrics(Collector):
     """Metrics of the admission chain of one server."""
 
@@ -76,6 +102,21 @@ class AdmissionMetrics(Collector):
             labels,
             _WEBHOOK_BUCKETS,
         )
+        self._requests = CounterFamily(
+            f"{prefix}webhook_request_total",
+            "Calls of admission webhooks, by webhook, operation and status of the response.",
+            ("code", *labels),
+        )
+        self._rejections = CounterFamily(
+            f"{prefix}webhook_rejection_count",
+            "Requests that admission webhooks rejected, or whose webhook could not be called.",
+            ("error_type", "name", "operation", "rejection_code", "type"),
+        )
+        self._fail_open = CounterFamily(
+            f"{prefix}webhook_fail_open_count",
+            "Requests that were admitted although a webhook could not be called.",
+            ("name", "type"),
+        )
         self._policies = HistogramFamily(
             "apiserver_validating_admission_policy_check_duration_seconds",
             "Seconds that the evaluation of policies took that had an effect, by policy and binding.",
@@ -94,10 +135,29 @@ class AdmissionMetrics(Collector):
         self._steps.observe((operation, "true" if rejected else "false", step), seconds)
 
     def observe_webhook(
-        self, name: str, operation: str, step: AdmissionStep, seconds: float, *, rejected: bool
+        self,
+        name: str,
+        operation: str,
+        step: AdmissionStep,
+        seconds: float,
+        *,
+        code: int,
+        rejected: bool,
+        error_type: str,
     ) -> None:
-        """Count a call of a webhook."""
-        self._webhooks.observe((name, operation, "true" if rejected else "false", step), seconds)
+        """Count a call of a webhook.
+
+        `code` is the status of its response, `error_type` why it had none: `calling_webhook_error`,
+        `apiserver_internal_error`, or `no_error`.
+        """
+        shown = "true" if rejected else "false"
+        self._webhooks.observe((name, operation, shown, step), seconds)
+        status = str(min(code, _MAX_CODE))
+        self._requests.add(status, name, operation, shown, step)
+        if rejected:
+            self._rejections.add(error_type, name, operation, status, step)
+        elif error_type != "no_error":
+            self._fail_open.add(name, step)
 
     def observe_policy(self, policy: str, binding: str, action: str, seconds: float, *, error: str) -> None:
         """Count an effect of a policy: `deny`, `audit` or `warn`, and the type of the error."""
@@ -107,6 +167,8 @@ class AdmissionMetrics(Collector):
         """Return the samples."""
         for family in (self._plugins, self._steps, self._webhooks, self._policies):
             yield family.metric()
+        for counters in (self._requests, self._rejections, self._fail_open):
+            yield counters.metric()
         total = CounterMetricFamily(
             "apiserver_validating_admission_policy_check",
             "Effects of policies, by policy and binding.",

@@ -157,12 +157,17 @@ class _Webhooks(AdmissionPlugin):
     ) -> WebhookResponse:
         """Call a webhook, and count the call; raise `CallError`."""
         started, rejected = perf_counter(), True
+        code, error_type = 0, "apiserver_internal_error"
         try:
             response = await self._call(hook, request, form, obj, old, mutating)
-            rejected = False
-            return response
+            if response.allowed:
+                code, error_type, rejected = 200, "no_error", False
+                return response
+            error = rejection(hook.name, response.status)
+            code, error_type = error.status_code, "no_error"
+            raise error
         except CallError:
-            rejected = not hook.ignores_failure
+            code, error_type, rejected = 500, "calling_webhook_error", not hook.ignores_failure
             raise
         finally:
             self._server.metrics.admission.observe_webhook(
@@ -170,7 +175,9 @@ class _Webhooks(AdmissionPlugin):
                 request.operation,
                 "admit" if mutating else "validating",
                 perf_counter() - started,
+                code=code,
                 rejected=rejected,
+                error_type=error_type,
             )
 
     async def _call(
@@ -211,8 +218,6 @@ class _Webhooks(AdmissionPlugin):
             request.audit_annotations[f"{hook.name}/{key}"] = value
         for text in response.warnings:
             request.warn(text)
-        if not response.allowed:
-            raise rejection(hook.name, response.status)
         return response
 
     def _failed(self, hook: Hook, request: AdmissionAttributes, error: CallError, mark: str) -> None:
