@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kubewright.api.encoding.codec import decode
 from kubewright.explore import ModuleFactory, load_scenarios
 from kubewright.explore.testing import replay
 
@@ -59,3 +62,45 @@ def test_another_process_gives_the_same_result(
     assert [each.name for each in run.findings] == (["process"] if is_found else [])
     if is_found:
         assert "PYTHONHASHSEED" in run.findings[0].message
+
+
+STAGES = '''
+from __future__ import annotations
+
+from enum import StrEnum
+
+from kubewright import Context, CustomResource, Operator, Spec, Status, resource
+
+
+class Stage(StrEnum):
+    WAITING = "Waiting"
+
+
+class TimerStatus(Status):
+    stage: Stage | None = None
+
+
+@resource(group="stages.example.com", version="v1")
+class Timer(CustomResource[Spec, TimerStatus]):
+    """Has stages."""
+
+
+operator = Operator("stages")
+
+
+@operator.reconcile(Timer)
+async def reconcile(timer: Timer, ctx: Context[Timer]) -> None: ...
+'''
+
+
+def test_values_of_objects_belong_to_the_modules_of_their_operator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stages_operator.py").write_text(STAGES)
+    monkeypatch.syspath_prepend(tmp_path)
+    factory = ModuleFactory("stages_operator:operator")
+    kind: Any = factory().kinds[0]
+    stage = sys.modules["stages_operator"].Stage
+    factory()  # imports all modules again
+    found = decode(b'{"metadata": {}, "spec": {}, "status": {"stage": "Waiting"}}', kind)
+    assert found.status.stage is stage.WAITING

@@ -146,13 +146,12 @@ def pairs_of(faults: Mapping[str, Sequence[Fault]], trace: Trace) -> list[Plan]:
 
 
 def _prepare(options: SessionOptions) -> Session:
-    """Start the cluster of a session; it is never stopped, because the process ends with it."""
+    """Start the cluster of a session; it is never stopped, because the process ends with it.
+
+    Operators are created in the simulation: those that keep a clock keep that of the simulation.
+    """
     pool = OperatorPool(options.factory)
-    pool.prepare(PREPARED_OPERATORS * options.replicas)
-    old_pool = None
-    if options.old_factory is not None:
-        old_pool = OperatorPool(options.old_factory)
-        old_pool.prepare(PREPARED_OPERATORS)
+    old_pool = OperatorPool(options.old_factory) if options.old_factory is not None else None
     run = SimulatedRun(
         pool,
         options.scenario,
@@ -164,6 +163,9 @@ def _prepare(options: SessionOptions) -> Session:
     )
     session = Session(run, jobs=options.jobs)
     session.__enter__()
+    pool.prepare(PREPARED_OPERATORS * options.replicas)
+    if old_pool is not None:
+        old_pool.prepare(PREPARED_OPERATORS)
     return session
 
 

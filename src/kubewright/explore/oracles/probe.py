@@ -33,6 +33,8 @@ class Probe:
 
     def __init__(self, run: SimulatedRun) -> None:
         self.run = run
+        self.is_time_driven = False
+        """Whether something has changed only because time has passed."""
         self.external_at_start = {name: set(data) for name, data in run.cluster.external.data.items()}
 
     @property
@@ -102,6 +104,7 @@ class Probe:
             if 0 < delay < LONGEST_DELAY:
                 await asyncio.sleep(delay + 1.0)
                 if cluster.changed_at > since:
+                    self.is_time_driven = True
                     continue
             if until is None or until() or loop.now - since > scenario.timeout:
                 return True

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 from prometheus_client import REGISTRY
 from prometheus_client.registry import Collector
 
+from kubewright.api.encoding.codec import decoder
+
 if TYPE_CHECKING:
     from kubewright.manager import Operator
 
@@ -71,6 +73,10 @@ class ModuleFactory:
                 f"{self.module} has no operator named {self.attribute!r}; write module:name with the name "
                 "of an Operator, or of a function that returns one"
             )
+        for kind in found.kinds:
+            # Annotations are resolved when they are first needed, in the modules that are imported then: with
+            # those of another instance, an enum of an object would not be that of the reconciler.
+            decoder(kind)
         return found
 
     @property

@@ -132,9 +132,9 @@ def _explorer(
 
     def explore() -> SpecResult | None:
         pool = OperatorPool(factory)
-        pool.prepare(2)
         run = SimulatedRun(pool, scenario, tolerances=tolerances)
         with Session(run) as session:
+            pool.prepare(2)
             trials = TrialSession(session, scenario)
             schema = _spec_schema(trials.definitions, base)
             if schema is None:
