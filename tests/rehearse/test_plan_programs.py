@@ -61,6 +61,23 @@ def test_calls_of_other_systems_go_to_a_proxy_that_rejects_them(project: Path) -
     assert [each["verb"] for each in plan["changes"] if each["kind"] == "ConfigMap"] == ["create"]
 
 
+def test_requests_to_declared_fakes_are_forwarded_to_them(project: Path) -> None:
+    (project / "fakes.py").write_text(
+        "from kubewright.testing.applications import FakeHTTP\n"
+        "stock = FakeHTTP('stock', port=8080)\n"
+        "stock.route('GET', '/items')(lambda request: {'items': 4})\n"
+    )
+    lines = """    import json, urllib.request
+    items = json.load(urllib.request.urlopen("http://stock:8080/items", timeout=5))["items"]
+"""
+    edit(project / "shop.py", "    settings = {\n", f"{lines}    settings = {{\n")
+    edit(project / "shop.py", '{"image": spec["image"]}', '{"items": str(items)}')
+    found = run_plan(project, "--command", COMMAND, "--from", "../a.json", "--fakes", "fakes", "--json", "-")
+    plan = json.loads(found.stdout)
+    assert (found.returncode, plan["calls"]) == (2, []), found.stdout
+    assert any("+  items: '4'" in each.get("diff", "") for each in plan["changes"])
+
+
 def test_a_program_that_does_not_run_is_an_error_with_its_last_line(project: Path) -> None:
     found = run_plan(
         project, "--command", f"{sys.executable} -c 'raise ValueError(3)'", "--from", "../a.json"

@@ -221,6 +221,7 @@ def project_fakes() -> tuple[str, ...]:
 
 def _plan_program(command: str, snapshot: ClusterSnapshot, options: PlanOptions, against: str | None) -> Plan:
     from kubewright.explore.foreign.process import CommandError
+    from kubewright.rehearse.plans.declared_fakes import FakesError
     from kubewright.rehearse.plans.program_planner import plan_program
     from kubewright.rehearse.plans.versions import VersionError, known_texts, previous_version, without_known
 
@@ -239,7 +240,7 @@ def _plan_program(command: str, snapshot: ClusterSnapshot, options: PlanOptions,
 
     try:
         return asyncio.run(run())
-    except (CommandError, VersionError) as error:
+    except (CommandError, FakesError, VersionError) as error:
         raise click.ClickException(" ".join(str(error).split())) from None
 
 

@@ -1,15 +1,19 @@
 """`BlockingProxy`: an HTTP proxy that lists the external systems that a program calls, and rejects them.
 
 Programs find it in `HTTP_PROXY` and `HTTPS_PROXY`, which the HTTP clients of Go, Python and most other
-languages use. Connections that ignore these variables, and other protocols, are not seen.
+languages use. Connections that ignore these variables, and other protocols, are not seen. Requests to the
+host names of fake applications are forwarded to these.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
+
+from kubewright.testing.applications.application import FakeApplication
 
 _LIMIT: Final = 64 * 1024
 _RESPONSE: Final = (
@@ -22,7 +26,9 @@ _TEXT: Final = b"blocked by kubewright plan: no fake is declared for this addres
 class BlockingProxy:
     """The proxy. Use it with `async with`."""
 
-    def __init__(self) -> None:
+    def __init__(self, applications: Sequence[FakeApplication] = ()) -> None:
+        """`applications` are served on ports of this machine."""
+        self._applications = applications
         self.calls: list[str] = []
         """Addresses that were called."""
         self._server: asyncio.Server | None = None
@@ -49,11 +55,49 @@ class BlockingProxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             async with asyncio.timeout(10):
-                line = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n", 1)[0].decode(errors="replace")
-            self.calls.append(_address(line))
-            writer.write(_RESPONSE % (len(_TEXT), _TEXT))
-            await writer.drain()
+                head = await reader.readuntil(b"\r\n\r\n")
+            line = head.split(b"\r\n", 1)[0].decode(errors="replace")
+            fake = None if line.startswith("CONNECT ") else self._fake(_address(line))
+            if fake is not None:
+                await _forward(head, reader, writer, fake)
+            else:
+                self.calls.append(_address(line))
+                writer.write(_RESPONSE % (len(_TEXT), _TEXT))
+                await writer.drain()
         writer.close()
+
+    def _fake(self, address: str) -> tuple[str, int] | None:
+        """Return the address of a fake application on this machine."""
+        host, _, port = address.rpartition(":")
+        for each in self._applications:
+            replicas = each.find(host, int(port))
+            if replicas is not None:
+                return each.choose(replicas).address
+        return None
+
+
+async def _forward(
+    head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: tuple[str, int]
+) -> None:
+    """Forward a connection to a fake application until one side closes it."""
+    their_reader, their_writer = await asyncio.open_connection(*address)
+    their_writer.write(head)
+    copies = [
+        asyncio.create_task(_copy(reader, their_writer)),
+        asyncio.create_task(_copy(their_reader, writer)),
+    ]
+    try:
+        await asyncio.wait(copies, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in copies:
+            each.cancel()
+        their_writer.close()
+
+
+async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    while data := await source.read(_LIMIT):
+        target.write(data)
+        await target.drain()
 
 
 def _address(line: str) -> str:

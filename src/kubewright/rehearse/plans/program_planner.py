@@ -31,6 +31,7 @@ from kubewright.storage.memory import MemoryStorage
 from .assumptions import AssumedReadiness
 from .blocking_proxy import BlockingProxy
 from .change_log import ChangeLog, written_objects
+from .declared_fakes import load_fakes
 from .model import Plan
 from .permissions import denied_requests, service_account_user
 from .planned_webhooks import PlannedWebhooks
@@ -78,7 +79,10 @@ async def plan_program(
     storage = MemoryStorage()
     async with AsyncExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kubewright-plan-")))
-        proxy = await stack.enter_async_context(BlockingProxy())
+        applications = load_fakes(options.fakes).applications
+        for each in applications:
+            await stack.enter_async_context(each.served())
+        proxy = await stack.enter_async_context(BlockingProxy(applications))
         kubeconfig = scratch / "kubeconfig"
         settings: dict[str, Any] = {
             "port": 0,
