@@ -7,6 +7,12 @@ from typing import Any
 
 import pytest
 
+from kubewright.explore.reports.html import html_of as html_of_exploration
+from kubewright.explore.reports.model import ExplorationReport, ViolationReport
+from kubewright.rehearse.plans.html import html_of as html_of_plan
+from kubewright.rehearse.plans.model import Plan, PlannedChange
+from kubewright.rehearse.snapshot import ObjectName
+
 from .conftest import Demo, OpenView, View
 
 AXE = Path(__file__).parents[3] / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
@@ -99,4 +105,30 @@ async def test_pages_and_dialogs_are_accessible(
         await view.type_search("cart")
         await view.page.locator("[role=option]").first.wait_for()
         found += await check(view, "search")
+    assert found == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_pages_of_reports_are_accessible(chromium: Any, tmp_path: Path, scheme: str) -> None:
+    violation = ViolationReport(
+        scenario="create", source="shop.py:1", rule="converges", problems=["two pods"], faults=["crash"]
+    )
+    report = ExplorationReport(operator="shop", scenarios=["create"], violations=[violation])
+    change = PlannedChange(
+        name=ObjectName("apps", "Deployment", "default", "web"), verb="change", disruption="restarts a pod"
+    )
+    plan = Plan(operator="shop", source="staging", objects=1, kubernetes_version="1.37", changes=[change])
+    pages = {"explore": html_of_exploration(report), "plan": html_of_plan(plan)}
+    found = []
+    for name, text in pages.items():
+        path = tmp_path / f"{name}.html"
+        path.write_text(text)
+        for width in (1280, 390):
+            options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
+            context = await chromium.new_context(**options)
+            page = await context.new_page()
+            await page.goto(path.as_uri())
+            await page.evaluate(AXE.read_text())
+            found += [(name, width, *each) for each in await page.evaluate(RUN)]
+            await context.close()
     assert found == []

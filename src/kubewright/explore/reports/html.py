@@ -18,6 +18,7 @@ _STYLE = """
 @media (prefers-color-scheme: dark) {
   :root { --fault: #fbbf24; --bad: #f87171; --good: #4ade80; --step: #22d3ee }
 }
+html { background: Canvas; color: CanvasText }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 78rem; margin: 2rem auto; padding: 0 1rem }
 h1, h2, h3 { line-height: 1.2 }
 table { border-collapse: collapse; width: 100%; margin: .5rem 0 1rem }

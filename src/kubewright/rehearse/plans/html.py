@@ -27,6 +27,7 @@ _STYLE = """
 @media (prefers-color-scheme: dark) {
   :root { --change: #fbbf24; --bad: #f87171; --good: #4ade80 }
 }
+html { background: Canvas; color: CanvasText }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 78rem; margin: 2rem auto; padding: 0 1rem }
 h1, h2 { line-height: 1.2 }
 code, pre, .fields td { font: 13px/1.45 ui-monospace, monospace; overflow-wrap: anywhere }
