@@ -77,13 +77,12 @@ def check_build(dist: Path, scratch: Path) -> str:
 def interpreters() -> dict[str, str]:
     """Return the supported versions of Python that are installed."""
     found = {}
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     for version in PYTHONS:
-        for command in (
-            ["uv", "python", "find", version],
-            [f"python{version}", "-c", "import sys; print(sys.executable)"],
-        ):
+        candidates = [*sorted(pyenv.glob(f"{version}*/bin/python")), f"python{version}"]
+        for candidate in candidates:
             try:
-                found[version] = run(command).strip().splitlines()[-1]
+                found[version] = run([candidate, "-c", "import sys; print(sys.executable)"]).strip()
                 break
             except (Failure, OSError):
                 continue
