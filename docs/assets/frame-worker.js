@@ -1,7 +1,14 @@
-// Browsers start no workers for pages from disk (file:). There, the search runs in a hidden frame instead, with
-// the same interface: messages in, messages out. tools/site_hooks.py adds this script to every page.
+// tools/site_hooks.py adds this script to every page.
 (function () {
   "use strict";
+  // The dialog of the search has no name for screen readers.
+  addEventListener("DOMContentLoaded", () => {
+    const search = document.querySelector(".md-search");
+    if (search) search.setAttribute("aria-label", "Search");
+  });
+
+  // Browsers start no workers for pages from disk (file:). There, the search runs in a hidden frame instead, with
+  // the same interface: messages in, messages out.
   if (location.protocol !== "file:") return;
 
   class FrameWorker extends EventTarget {

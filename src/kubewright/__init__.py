@@ -24,7 +24,7 @@ This package exports the names that most operators need. Its packages, each of w
 from kubewright.lazy import attach_stub
 from kubewright.parts import report_missing_parts
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 
 report_missing_parts()
 __getattr__, __dir__ = attach_stub(__name__)

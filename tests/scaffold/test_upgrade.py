@@ -98,7 +98,7 @@ def test_an_unchanged_project_becomes_the_present_one(project: Path, current: Pa
     assert bases == {name: each.base for name, each in ScaffoldLock.read(current).files.items()}
     del wanted[LOCK_FILE]
     assert before == {**wanted, LOCK_FILE: before[LOCK_FILE]}
-    assert "up to date with kubewright 0.1.0" in upgrade(project).stdout
+    assert "up to date with kubewright 1.0.0rc1" in upgrade(project).stdout
     assert texts(project) == before
 
 
@@ -130,7 +130,7 @@ def test_changes_of_the_user_are_kept(project: Path, current: Path) -> None:
     )
     recorded = ScaffoldLock.read(project).files
     assert recorded[CONTROLLER].base == new[CONTROLLER]
-    assert (recorded[CONTROLLER].version, recorded["Dockerfile"].version) == ("0.1.0", "0.0.9")
+    assert (recorded[CONTROLLER].version, recorded["Dockerfile"].version) == ("1.0.0rc1", "0.0.9")
     assert "NOTES.md" not in recorded
     upgrade(project)
     assert texts(project).keys() == after.keys()
@@ -184,7 +184,7 @@ def test_conflicts_are_marked_and_listed(project: Path, current: Path) -> None:
     line = text.splitlines().index("<<<<<<< yours") + 1
     assert (
         '<<<<<<< yours\n        message="open",\n=======\n'
-        '        message="the current state is as declared",\n>>>>>>> kubewright 0.1.0\n'
+        '        message="the current state is as declared",\n>>>>>>> kubewright 1.0.0rc1\n'
     ) in text
     assert f"conflict at {CONTROLLER}:{line}\n" in done.stderr
     assert f"  resolve the conflict at {CONTROLLER}:{line}\n" in done.stdout
@@ -232,7 +232,7 @@ def test_copies_of_types_of_the_user_are_not_changed(project: Path) -> None:
 def test_a_newer_lock_is_an_error(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     upgrade(project, "--yes")
     monkeypatch.setattr(package, "__version__", "0.0.10")
-    with pytest.raises(ScaffoldError, match=r"written by kubewright 0\.1\.0, and 0\.0\.10 is installed"):
+    with pytest.raises(ScaffoldError, match=r"written by kubewright 1\.0\.0rc1, and 0\.0\.10 is installed"):
         plan_upgrade(project)
 
 
