@@ -25,7 +25,7 @@ from kubewright.apiserver.resources.resource import PATCH_TYPES, Resource, Versi
 from kubewright.apiserver.resources.strategy import Strategy
 from kubewright.apiserver.resources.subresource import ScaleSubresource, Subresource
 from kubewright.apiserver.rest.store import ResourceStore
-from kubewright.schema.pruning import prune
+from kubewright.schema.pruning import Removed, declares, prune
 from kubewright.schema.structural import Node
 from kubewright.schema.version import TooDeepError, Verdict
 
@@ -64,12 +64,6 @@ class TypedChecks:
         return Node(definitions[definition_name(self.gvk)], definitions)
 
     @cached_property
-    def has_disabled_fields(self) -> bool:
-        """Whether the kind has fields whose feature gates are disabled."""
-        types = types_of(self.kubernetes)
-        return not types.disabled_fields.keys().isdisjoint(types.reachable(definition_name(self.gvk)))
-
-    @cached_property
     def clearable(self) -> tuple[tuple[str, ...], ...]:
         """Paths of lists whose absence is not the same as an empty list."""
         return CLEARABLE if self.gvk.kind == "Pod" and not self.gvk.group else ()
@@ -89,14 +83,19 @@ class TypedChecks:
     def decode(self, obj: Object, *, repair: bool = False) -> list[str]:
         """Decode an object in place; return the paths of unknown fields. Raises `TypedDecodeError`."""
         try:
-            unknown = prune(obj, self.node)
+            removed: Removed = []
+            unknown = prune(obj, self.enabled, removed=removed)
+            has_disabled = any(declares(self.node, path) for path in unknown)
+            if has_disabled:  # they must have the right types, and are dropped without a warning
+                for holder, name, value in removed:
+                    holder[name] = value
+                unknown = prune(obj, self.node)
             read = as_typed(self.gvk, obj, self.kubernetes)
-            # Fields of disabled features must have the right types, and are dropped without a warning.
             for path in self.clearable:
                 keep_empty_list(obj, read, path)
             if self.drop_features is not None:
                 self.drop_features(read)
-            if self.has_disabled_fields:
+            if has_disabled:
                 prune(read, self.enabled)
         except RecursionError:
             raise TooDeepError from None

@@ -21,12 +21,29 @@ _WORD: Final = re.compile(r"\[\d+\]|[^.\[]+")
 _META_FIELDS: Final = frozenset(("apiVersion", "kind", "metadata"))
 
 
-def prune(value: Any, node: Node | None, *, root: bool = False) -> list[str]:
-    """Remove unknown fields in place and return their sorted paths; `root` marks the root of a resource."""
-    unknown: list[str] = []
+Removed = list[tuple[dict[str, Any], str, Any]]
+"""Removed fields: the object that had it, name and value."""
+
+
+def prune(value: Any, node: Node | None, *, root: bool = False, removed: Removed | None = None) -> list[str]:
+    """Remove unknown fields in place and return their sorted paths; `root` marks the root of a resource.
+
+    Fields of objects that the schema declares are added to `removed`.
+    """
+    unknown = _Unknown(removed)
     _prune(value, node, root or (node is not None and node.embedded_resource), "", unknown)
     unknown.sort()
     return unknown
+
+
+class _Unknown(list[str]):
+    """Paths of unknown fields."""
+
+    __slots__ = ("removed",)
+
+    def __init__(self, removed: Removed | None = None) -> None:
+        super().__init__()
+        self.removed = removed
 
 
 def declares(node: Node | None, path: str) -> bool:
@@ -38,7 +55,7 @@ def declares(node: Node | None, path: str) -> bool:
     return node is not None
 
 
-def _prune(value: Any, node: Node | None, resource: bool, path: str, unknown: list[str]) -> None:
+def _prune(value: Any, node: Node | None, resource: bool, path: str, unknown: _Unknown) -> None:
     if type(value) is dict:
         if node is None:
             _report(unknown, path, value)
@@ -68,7 +85,9 @@ def _prune(value: Any, node: Node | None, resource: bool, path: str, unknown: li
                 )
         if dropped:
             for name in dropped:
-                del value[name]
+                item = value.pop(name)
+                if unknown.removed is not None:
+                    unknown.removed.append((value, name, item))
             _report(
                 unknown, path, dropped if path else [name for name in dropped if name not in _META_FIELDS]
             )
@@ -90,7 +109,7 @@ def _prune(value: Any, node: Node | None, resource: bool, path: str, unknown: li
                     _prune(item, child, child is not None and child.embedded_resource, where, unknown)
 
 
-def _keep(value: Any, node: Node, path: str, unknown: list[str]) -> None:
+def _keep(value: Any, node: Node, path: str, unknown: _Unknown) -> None:
     """Visit an element of a preserved list: only declared fields below it are pruned."""
     if type(value) is dict:
         additional, has_additional = _additional(node)
@@ -112,7 +131,7 @@ def _keep(value: Any, node: Node, path: str, unknown: list[str]) -> None:
             _keep(item, node.items, where, unknown)
 
 
-def _report(unknown: list[str], path: str, names: Iterable[str]) -> None:
+def _report(unknown: _Unknown, path: str, names: Iterable[str]) -> None:
     """Add the paths of unknown fields, up to the limit."""
     unknown += [path + name for name in islice(names, _MAX_REPORTED - len(unknown))]
 

@@ -154,19 +154,6 @@ def _schema_without(schema: Schema, absent: set[str]) -> Schema:
     return copy if copy["required"] else {key: copy[key] for key in copy if key != "required"}
 
 
-def _references(schema: Any) -> Iterator[str]:
-    """Yield the OpenAPI names that a schema refers to."""
-    if isinstance(schema, dict):
-        reference = schema.get("$ref")
-        if isinstance(reference, str):
-            yield reference.rpartition("/")[2]
-        for part in schema.values():
-            yield from _references(part)
-    elif isinstance(schema, list):
-        for part in schema:
-            yield from _references(part)
-
-
 def _message_without(line: str, absent: set[str]) -> str:
     return ";".join(part for part in line.split(";") if part.split(" ")[1] not in absent)
 
@@ -188,28 +175,12 @@ class BuiltinTypes:
     @cached_property
     def enabled_definitions(self) -> Mapping[str, Schema]:
         """The schemas without the fields whose feature gates are disabled by default."""
-        return _EnabledTables(self.definitions, self.disabled_fields)
-
-    @cached_property
-    def disabled_fields(self) -> dict[str, set[str]]:
-        """The fields whose feature gates are disabled by default, by OpenAPI name of their type."""
         gates = self.version.gates()
         disabled = {
             name: {field for field, gate in fields.items() if gate in gates and not gates[gate].enabled}
             for name, fields in version_table()["gated fields"].items()
         }
-        return {name: fields for name, fields in disabled.items() if fields}
-
-    def reachable(self, name: str) -> set[str]:
-        """Return the OpenAPI names of a type and of all types of its fields."""
-        found = {name}
-        pending = [name]
-        while pending:
-            for inner in _references(self.definitions[pending.pop()]):
-                if inner not in found:
-                    found.add(inner)
-                    pending.append(inner)
-        return found
+        return _EnabledTables(self.definitions, {name: fields for name, fields in disabled.items() if fields})
 
     @cached_property
     def messages(self) -> Messages:
