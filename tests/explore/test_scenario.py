@@ -57,7 +57,9 @@ def test_yaml_steps_run_on_a_control_plane(tmp_path: Path) -> None:
     async def run() -> float:
         async with start_test_server("in-process") as server:
             started = asyncio.get_running_loop().time()
-            steps = ClientSteps(server.client(), on_step=lambda number, text: seen.append(f"{number} {text}"))
+            steps = ClientSteps(
+                server.client(), on_step=lambda number, text, timeout: seen.append(f"{number} {text}")
+            )
             await first(steps)
             assert await server.client().get_or_none(ConfigMap, "a") is None
             return asyncio.get_running_loop().time() - started
