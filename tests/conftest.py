@@ -56,7 +56,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Record how long test files take, for `make quick` (tools/affected_tests.py)."""
-    cache = session.config.cache
+    cache = getattr(session.config, "cache", None)  # absent with -p no:cacheprovider
     if cache is not None and not hasattr(session.config, "workerinput") and _durations:
         rounded = {path: round(seconds, 2) for path, seconds in _durations.items()}
         cache.set("kubewright/durations", cache.get("kubewright/durations", {}) | rounded)
