@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import TracebackType
 
 from kubewright.api.constructor_errors import add_explanation
@@ -10,10 +11,12 @@ from kubewright.api.errors import APIError
 _CALLERS = (
     "asyncio.futures",
     "concurrent.futures.thread",
+    "kubewright.cache.informers.informer_handlers",
     "kubewright.callables",
     "kubewright.controller.controller",
     "kubewright.controller.event_handlers",
     "kubewright.controller.finalizers",
+    "kubewright.controller.predicates",
     "kubewright.controller.sources",
     "kubewright.controller.timers",
     "kubewright.manager.contexts.unawaited",
@@ -52,6 +55,14 @@ def trim_traceback(
     for each in reversed(steps):
         trimmed = TracebackType(trimmed, each.tb_frame, each.tb_lasti, each.tb_lineno)
     return type(error), error, trimmed or error.__traceback__
+
+
+def location_of(trimmed: TracebackType | None) -> dict[str, str]:
+    """Return the function and line where a trimmed traceback begins, as fields of a log record."""
+    if trimmed is None:
+        return {}
+    code = trimmed.tb_frame.f_code
+    return {"function": code.co_name, "line": f"{Path(code.co_filename).name}:{trimmed.tb_lineno}"}
 
 
 def _module_of(step: TracebackType) -> str:

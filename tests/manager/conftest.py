@@ -25,6 +25,7 @@ FAKE_TIME = (
     "test_events",
     "test_operator",
     "test_production",
+    "test_reported_errors",
     "test_rendered_kinds",
     "test_composed_kinds",
     "test_several_controllers",

@@ -140,9 +140,11 @@ def _check_rest(base: dict[str, Any], ours: dict[str, Any], part: str) -> None:
     before, after = ({name: data[name] for name in data if name != part} for data in (base, ours))
     if before != after:
         fields = ", ".join(sorted(_changed_paths(rfc7386.diff(before, after)))[:5])
+        metadata = base.get("metadata") or {}
+        key = "/".join(metadata[name] for name in ("namespace", "name") if metadata.get(name))
         raise UnsentChangesError(
-            f"only {part} would be sent, and the changes of {fields} would be lost; send them first with "
-            f"update(obj), or do not change them"
+            f"{base.get('kind', 'object')} {key}: only {part} would be sent, and the changes of "
+            f"{fields} would be lost; send them first with update(obj), or do not change them"
         )
 
 

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from kubewright.api.encoding.codec import DecodeError
 from kubewright.api.errors import Conflict
+from kubewright.cache.errors import NotSynced
 from kubewright.callables import call, is_async
 from kubewright.runnable import BaseRunnable, Ownership
 from kubewright.tracebacks import trim_traceback
@@ -497,6 +498,18 @@ class Controller(BaseRunnable, Generic[R]):
             exc_info=None if without_traceback else trim_traceback(error),
             extra=fields,
         )
+
+
+def check_sources(controller: Controller[Any]) -> None:
+    """Raise `NotSynced` with the reason if a controller has started and a source cannot sync.
+
+    A controller with a kind that it is not allowed to watch waits for `sync_timeout`; until then this is a
+    readiness check of an operator.
+    """
+    if controller._running and not controller.ready and not controller._stopping:
+        failed = [f"{each.name}: {each.last_error}" for each in controller._sources if each.last_error]
+        if failed:
+            raise NotSynced(f"controller {controller.name!r} cannot start: {'; '.join(failed)}")
 
 
 def _finish_span(

@@ -23,7 +23,7 @@ from kubewright.cache.informers.informer import Informer
 from kubewright.cache.stores.store import ObjectChange
 from kubewright.client.errors import ConnectionFailed
 from kubewright.client.kind_types import AnyKind, MetadataKind
-from kubewright.tracebacks import trim_traceback
+from kubewright.tracebacks import location_of, trim_traceback
 
 from .causes import SOURCE, Cause, Causes, Trigger
 from .event_handlers import EventHandler
@@ -206,10 +206,12 @@ class KindSource(Generic[R]):
 
     def _log_failure(self, error: Exception, change: ObjectChange | None) -> None:
         """Report an error of a predicate, map function or event handler, from the user's function on."""
+        trimmed = trim_traceback(error)
         logger.error(
             "predicate or event handler failed, the change is not reconciled",
-            exc_info=trim_traceback(error),
+            exc_info=trimmed,
             extra={
+                **location_of(trimmed[2]),
                 "controller": self._queue.name if self._queue is not None else "",
                 "kind": self.name,
                 "request": str(change.key) if change is not None else "",

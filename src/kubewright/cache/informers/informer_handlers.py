@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 from kubewright.cache.stores.store import CacheEntry, ObjectChange, ObjectKey, Store
+from kubewright.tracebacks import location_of, trim_traceback
 
 from .resync import Resync, check_resync
 
@@ -99,15 +100,24 @@ class InformerHandlers:
         for handler in self._handlers:
             try:
                 handler(change)
-            except Exception:
-                self._log_failure(change)
+            except Exception as error:
+                self._log_failure(error, change)
 
     def _call(self, handler: ResourceEventHandler, change: ObjectChange) -> None:
         try:
             handler(change)
-        except Exception:
-            self._log_failure(change)
+        except Exception as error:
+            self._log_failure(error, change)
 
-    def _log_failure(self, change: ObjectChange) -> None:
+    def _log_failure(self, error: Exception, change: ObjectChange) -> None:
         self._report_failure("handler")
-        logger.exception("event handler failed", extra=change.key.log_fields(self._kind))
+        trimmed = trim_traceback(error)
+        logger.error(
+            "event handler failed",
+            exc_info=trimmed,
+            extra={
+                **location_of(trimmed[2]),
+                **change.key.log_fields(self._kind),
+                "error": f"{type(error).__name__}: {error}",
+            },
+        )

@@ -222,12 +222,22 @@ class Reflector:
             self._logged_error = text
             hint = None
             if isinstance(error, Forbidden):
-                hint = "grant list and watch in an RBAC role"
+                hint = self._missing_rule(error)
             elif isinstance(error, NotFound):  # the message of NoKindMatch contains a hint
                 hint = "install its CRD"
             logger.warning(
                 "cannot list and watch, retrying", extra={**self._log_fields, "error": text, "hint": hint}
             )
+
+    def _missing_rule(self, error: Forbidden) -> str:
+        """Return the RBAC rule that allows the requests; the details of the response have the resource."""
+        namespace, resource = self._log_fields["namespace"], error.details.get("kind")
+        role = f"a Role in namespace {namespace}" if namespace else "a ClusterRole"
+        if not resource:
+            return f"allow list and watch in {role} of this user"
+        group = error.details.get("group") or ""
+        rule = f"{{apiGroups: ['{group}'], resources: [{resource}], verbs: [list, watch]}}"
+        return f"add the rule {rule} to {role} of this user"
 
     def _record_missing(self, error: NotFound | NoKindMatch) -> None:
         if not self._optional:

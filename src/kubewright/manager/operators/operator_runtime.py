@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kubewright.controller.controller import Controller
+from kubewright.controller.controller import Controller, check_sources
 from kubewright.manager.cluster import Cluster
 from kubewright.manager.elections.coordinated_election import CoordinatedLeaderElector
 from kubewright.manager.elections.leader_election import LeaderElector
@@ -143,7 +143,7 @@ def _add_servers(runtime: ClusterRuntime, operator: Operator, client: Client) ->
     """Add the probe, metrics and webhook servers that the settings and declarations require."""
     manager, settings, probes = runtime.manager, operator.settings, operator.probes
     probes.add_health_check("workers", functools.partial(_check_workers, manager))
-    probes.add_ready_check("caches", lambda: _require(manager.ready, "caches have not synced yet"))
+    probes.add_ready_check("caches", functools.partial(_check_caches, manager))
     ring = _recording_ring(runtime, operator)
     if ring is not None:
         manager.add(ring)
@@ -186,6 +186,14 @@ def _check_workers(manager: Manager) -> None:
     for runnable in manager.runnables:
         if isinstance(runnable, Controller):
             runnable.check_workers()
+
+
+def _check_caches(manager: Manager) -> None:
+    """Raise an error if the manager is not ready, or a source of a controller cannot sync."""
+    _require(manager.ready, "caches have not synced yet")
+    for runnable in manager.runnables:
+        if isinstance(runnable, Controller):
+            check_sources(runnable)
 
 
 def _metrics_certificates(directory: str) -> CertificateProvider:
