@@ -6,7 +6,8 @@ import logging
 
 from kubewright.api import CustomResource, ObjectMeta, Spec, Status, resource
 from kubewright.api.core.v1 import ConfigMap
-from kubewright.controller import Controller, Result
+from kubewright.controller import Controller, Request, Result
+from kubewright.controller.hot_loops import LIMIT
 from kubewright.manager import Context, Manager, Operator
 from kubewright.testing.operators import run_operator
 
@@ -22,6 +23,10 @@ class CrateStatus(Status):
 @resource(group="causes.example.com", version="v1")
 class Crate(CustomResource[CrateSpec, CrateStatus]):
     """A crate."""
+
+
+def same_name(crate: Crate) -> list[Request]:
+    return [Request.of(crate)]
 
 
 def is_ready(manager: Manager) -> bool:
@@ -57,6 +62,32 @@ async def test_the_context_has_the_causes_of_the_call(client, eventually) -> Non
         "Crate default/a updated (own write): status" in causes
     )
     assert "Crate default/a updated: spec.size" in causes
+
+
+async def test_a_reconcile_that_writes_its_object_each_time_is_reported(client, eventually, caplog) -> None:
+    """One controller counts, the other one only sees the writes of the first one."""
+    operator = Operator("crates")
+    operator.settings.allow = (ConfigMap,)
+    observed = 0
+
+    @operator.reconcile(Crate)
+    async def count(crate: Crate, ctx: Context[Crate]) -> None:
+        crate.status.seen += 1
+        await ctx.update_status()
+
+    @operator.reconcile(ConfigMap, watches=[(Crate, same_name)])
+    async def observe(found: ConfigMap) -> None:
+        nonlocal observed
+        observed += 1
+
+    with caplog.at_level(logging.WARNING):
+        async with run_operator(operator, client) as manager:
+            await eventually(lambda: is_ready(manager))
+            await client.create(ConfigMap(metadata=ObjectMeta(name="a", namespace="default")))
+            await client.create(Crate(metadata=ObjectMeta(name="a", namespace="default"), spec=CrateSpec()))
+            await eventually(lambda: observed > 3 * LIMIT)
+    (record,) = [each for each in caplog.records if each.message == "reconcile triggers itself"]
+    assert record.causes == "Crate default/a updated (own write): status.seen"
 
 
 async def test_a_failed_reconcile_logs_its_causes_and_keeps_them_for_the_retry(

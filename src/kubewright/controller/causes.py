@@ -32,8 +32,8 @@ class Cause(msgspec.Struct, frozen=True, gc=False):
     kind: str = ""
     """The kind of the changed object; empty without a change."""
     change: ObjectChange | None = None
-    own_writes: Mapping[int, None] | None = None
-    """Revisions of writes of this process."""
+    own_writes: Mapping[int, Any] | None = None
+    """Revisions of writes of this process, with their writers."""
 
     @property
     def trigger(self) -> Trigger:
@@ -42,6 +42,14 @@ class Cause(msgspec.Struct, frozen=True, gc=False):
         if own_writes and change is not None and change.new is not None and self.source == "watch":
             return "own write" if change.new.revision in own_writes else "watch"
         return self.source
+
+    @property
+    def writer(self) -> Any:
+        """The controller and the request whose reconcile wrote the change; `None` if it was another one."""
+        change, own_writes = self.change, self.own_writes
+        if not own_writes or change is None or change.new is None or self.source != "watch":
+            return None
+        return own_writes.get(change.new.revision)
 
     @property
     def object(self) -> ObjectKey | None:

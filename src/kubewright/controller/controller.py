@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from kubewright.api.encoding.codec import DecodeError
 from kubewright.api.errors import Conflict
 from kubewright.cache.errors import NotSynced
+from kubewright.cache.informers.own_writes import current_writer
 from kubewright.callables import call, is_async
 from kubewright.runnable import BaseRunnable, Ownership
 from kubewright.tracebacks import trim_traceback
@@ -313,7 +314,7 @@ class Controller(BaseRunnable, Generic[R]):
         hot_loops = self._hot_loops
         if hot_loops is None:
             clock = asyncio.get_running_loop().time
-            self._hot_loops = hot_loops = HotLoops(clock, slows_down=self.slows_hot_loops)
+            self._hot_loops = hot_loops = HotLoops(clock, self.name, slows_down=self.slows_hot_loops)
         turns = 0
         while True:
             turns += 1
@@ -387,6 +388,7 @@ class Controller(BaseRunnable, Generic[R]):
             )
             start_span(sinks, span)
         span_token = current_span.set(span)
+        writer_token = current_writer.set((self.name, request))
         token = current_reconcile.set(ReconcileInfo(self.name, request, id_, item.causes, span))
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug("reconciling", extra=self._fields(request))
@@ -425,6 +427,7 @@ class Controller(BaseRunnable, Generic[R]):
         finally:
             self.metrics.observe(outcome, time.perf_counter() - started)
             current_reconcile.reset(token)
+            current_writer.reset(writer_token)
             current_span.reset(span_token)
             if span is not None:
                 _finish_span(span, outcome, failure, queue.delay_of(request))

@@ -1,9 +1,13 @@
 """Detection of reconciles that trigger themselves: a write in each reconcile, or a very short requeue.
 
 A reconcile that writes a new value each time (`status.count += 1`) causes the event that queues the next one.
-`HotLoops` counts reconciles per request in windows of ten seconds. The first request above the limit whose
-causes are writes of this process or requeues is reported, with the changed fields. In development such
-a request is then reconciled at most once a second, until something else changes its object.
+`HotLoops` counts the reconciles of a request in windows of ten seconds whose causes are requeues or writes
+of reconciles of the same request. The first request above the limit is reported, with the changed fields. In
+development such a request is then reconciled at most once a second, until something else changes its object.
+
+A reconcile that makes progress is not a loop: another change starts it, it writes a status, the event of
+which starts one more reconcile, and that one writes nothing. So a reconcile with another cause offsets one
+that the request triggered itself. Writes of other controllers of the process are other causes.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ class HotLoop(NamedTuple):
     """A reconcile that triggers itself."""
 
     reconciles: int
-    """How often the request was reconciled."""
+    """How often the request triggered itself."""
     seconds: float
     """Since the window began."""
     causes: str
@@ -39,9 +43,10 @@ class HotLoop(NamedTuple):
 class HotLoops(Generic[R]):
     """Counts the reconciles of one controller by request."""
 
-    def __init__(self, now: Callable[[], float], *, slows_down: bool = False) -> None:
+    def __init__(self, now: Callable[[], float], controller: str, *, slows_down: bool = False) -> None:
         """`slows_down`: delay reported requests, for development."""
         self._now = now
+        self._controller = controller
         self._slows_down = slows_down
         self._counts: dict[R, int] = {}
         self._began = now()
@@ -55,8 +60,13 @@ class HotLoops(Generic[R]):
         if now - self._began >= WINDOW_SECONDS:
             self._counts.clear()
             self._began = now
-        count = self._counts[request] = self._counts.get(request, 0) + 1
-        if count < LIMIT or not _triggered_itself(causes):
+        known = self._counts.get(request, 0)
+        if not self._triggered_itself(request, causes):
+            if known:
+                self._counts[request] = known - 1
+            return None
+        count = self._counts[request] = known + 1
+        if count < LIMIT:
             return None
         if self._slows_down:
             self._slowed.setdefault(request, now + SLOW_SECONDS)
@@ -73,7 +83,7 @@ class HotLoops(Generic[R]):
         if due is None:
             return 0.0
         now = self._now()
-        if not _triggered_itself(causes) or now - due >= WINDOW_SECONDS:
+        if not self._triggered_itself(request, causes) or now - due >= WINDOW_SECONDS:
             del self._slowed[request]
             return 0.0
         if now < due:
@@ -81,9 +91,12 @@ class HotLoops(Generic[R]):
         self._slowed[request] = now + SLOW_SECONDS
         return 0.0
 
-
-def _triggered_itself(causes: Causes) -> bool:
-    return bool(causes) and all(cause.trigger in ("own write", "requeue") for cause in causes)
+    def _triggered_itself(self, request: R, causes: Causes) -> bool:
+        writer = (self._controller, request)
+        return bool(causes) and all(
+            cause.source == "requeue" or (cause.change is not None and cause.writer == writer)
+            for cause in causes
+        )
 
 
 def _hint(causes: Causes) -> str:

@@ -17,7 +17,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from contextvars import ContextVar
+from typing import Any, NamedTuple
 
 from kubewright.cache.stores.store import ObjectKey
 
@@ -28,6 +29,9 @@ MAX_UNSEEN_DELETIONS = 256
 UNDELIVERED_SECONDS = 30.0
 """How long the watch may take to deliver a write of this client while it delivers other changes."""
 _MAX_REVISIONS = 512
+
+current_writer: ContextVar[Any] = ContextVar("kubewright_current_writer", default=None)
+"""What the current task writes for: the name of a controller and its request, or `None`."""
 
 
 class _Expectation(NamedTuple):
@@ -56,8 +60,8 @@ class OwnWrites:
     def __init__(self, delivered: Callable[[str], int]) -> None:
         """`delivered` returns the revision up to which the watch of a namespace has delivered all changes."""
         self._delivered = delivered
-        self.revisions: dict[int, None] = {}
-        """Revisions of the last writes of this process."""
+        self.revisions: dict[int, Any] = {}
+        """Revisions of the last writes of this process, with their `current_writer`."""
         self.deleted: dict[str, tuple[ObjectKey, int | None]] = {}
         """Deletions that the watch has not delivered: uid to key and last known revision."""
         self._unseen_deletions: deque[str] = deque()
@@ -71,7 +75,7 @@ class OwnWrites:
 
     def add_revision(self, revision: int) -> None:
         """Remember the revision of a write; only the last ones are."""
-        self.revisions[revision] = None
+        self.revisions[revision] = current_writer.get()
         if len(self.revisions) > _MAX_REVISIONS:
             del self.revisions[next(iter(self.revisions))]
 
