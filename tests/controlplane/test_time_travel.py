@@ -85,6 +85,23 @@ async def test_rewind_restores_objects_with_their_identity() -> None:
             await plane.rewind(datetime(2001, 1, 1, tzinfo=UTC))
 
 
+async def test_namespaces_that_are_named_like_kept_resources_are_rewound() -> None:
+    async with start_test_server("in-process") as server:
+        plane, client = server.plane, server.client()
+        before = await plane.storage.revision()
+        for name in ("events", "leases"):
+            await client.create(
+                Unstructured({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            )
+            await client.create(ConfigMap(metadata=ObjectMeta(name="a", namespace=name)))
+        names = {each.key for each in await plane.history.changes(before, plane.history.revision)}
+        assert {"/registry/configmaps/events/a", "/registry/namespaces/leases"} <= names
+        await plane.rewind(before)
+        for name in ("events", "leases"):
+            assert await client.get_or_none(ConfigMap, "a", namespace=name) is None
+            assert await client.get_or_none("Namespace", name) is None
+
+
 def test_rewind_keeps_running_pods() -> None:
     async def run() -> None:
         async with start_test_server("in-process", nodes=1) as server:

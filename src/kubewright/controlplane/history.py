@@ -46,6 +46,7 @@ LONG_HISTORY = History(
 """Limits with the option `history`."""
 DEFAULT_LIMIT = 50
 _KEPT_RESOURCES = frozenset(("leases", "events"))
+"""Storage prefixes of built-in resources, without that of the server."""
 
 Moment = int | datetime
 """A revision or a time."""
@@ -114,7 +115,7 @@ class ClusterHistory:
         found = []
         for key in sorted(old.keys() | new.keys()):
             one, other = old.get(key), new.get(key)
-            if is_kept(key) or (one is not None and other is not None and one.value == other.value):
+            if self._is_kept(key) or (one is not None and other is not None and one.value == other.value):
                 continue
             try:
                 found.append(ObjectChange(key, _decode(one), _decode(other)))
@@ -144,13 +145,17 @@ class ClusterHistory:
         keyspace = self._local().keyspace
         prefix = self._plane.server.prefix
         for event in reversed(keyspace.events_after(keyspace.compacted, prefix)):
-            if not is_kept(event.key):
+            if not self._is_kept(event.key):
                 yield event
+
+    def _is_kept(self, key: str) -> bool:
+        """Whether an object is not changed by a rewind: it belongs to a running process, or is a log."""
+        return key.removeprefix(self._plane.server.prefix).partition("/")[0] in _KEPT_RESOURCES
 
     async def rewind(self, to: Moment) -> Rewound:
         """Restore the objects as they were at a moment; return when the API server serves them."""
         plane, store = self._plane, self._local()
-        done = await store.rewind(plane.server.prefix, self.resolve(to), keeps=is_kept)
+        done = await store.rewind(plane.server.prefix, self.resolve(to), keeps=self._is_kept)
         await plane.server.dispatcher.catch_up()
         await plane.informers.wait_for_sync()
         return done
@@ -203,11 +208,6 @@ class ClusterHistory:
         except ValueError as error:
             raise BadRequest(str(error)) from None
         return page_not_found()
-
-
-def is_kept(key: str) -> bool:
-    """Whether an object is not changed by a rewind: it belongs to a running process, or is a log."""
-    return not _KEPT_RESOURCES.isdisjoint(key.split("/", 4)[2:4])
 
 
 def parse_moment(text: str) -> Moment:
