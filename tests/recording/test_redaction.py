@@ -87,6 +87,52 @@ PLACES = {
         "metadata": {"labels": {"owner": "helm"}},
         "data": {"release": s},
     },
+    "secret of another group": lambda s: {
+        "apiVersion": "example.com/v1",
+        "kind": "Secret",
+        "metadata": {"name": "a"},
+        "data": {"x": s},
+    },
+    "last handled by kopf": lambda s: {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "annotations": {
+                "kopf.zalando.org/last-handled-configuration": json.dumps({"data": {"x": encoded(s)}}) + "\n"
+            }
+        },
+    },
+    "variable handled by kopf": lambda s: {
+        "apiVersion": "example.com/v1",
+        "kind": "Database",
+        "metadata": {
+            "annotations": {
+                "kopf.zalando.org/last-handled-configuration": json.dumps(
+                    {"spec": {"env": [{"name": "A", "value": s}]}}
+                )
+            }
+        },
+    },
+    "applied by other tools": lambda s: {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "annotations": {
+                "kapp.k14s.io/original": json.dumps(
+                    {"apiVersion": "v1", "kind": "Secret", "data": {"x": encoded(s)}}
+                ),
+                "objectset.rio.cattle.io/applied": encoded(s),
+            }
+        },
+    },
+    "quoted": lambda s: {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "data": {
+            "a.yaml": f'password: "correct {s}, horse"\n',
+            "a.json": json.dumps({"x": json.dumps({"password": f"a {s}"})}),
+        },
+    },
     "event": lambda s: {"apiVersion": "v1", "kind": "Event", "message": f"login failed: password={s}"},
 }
 
@@ -102,6 +148,17 @@ def test_no_planted_secret_remains(secret: str) -> None:
         assert encoded(secret) not in text, place
         assert json.dumps(obj) == before, "the argument is not changed"
         assert json.dumps(redactor.redact(json.loads(text))) == text, "a second time changes nothing"
+
+
+@given(WORDS)
+def test_objects_that_stay_in_the_process_have_no_data_of_secrets(secret: str) -> None:
+    redactor = Redactor(secrets_only=True)
+    for place, make in PLACES.items():
+        obj = make(secret)
+        if obj["kind"] in ("Secret", "SecretList"):
+            text = json.dumps(redactor.redact(obj))
+            assert secret not in text, place
+            assert encoded(secret) not in text, place
 
 
 @given(WORDS, WORDS)
@@ -146,3 +203,13 @@ def test_images_of_private_registries_remain_valid() -> None:
     }
     value = Redactor().redact(obj)["data"][".dockerconfigjson"]
     assert json.loads(base64.b64decode(value)) == {"auths": {}}
+
+
+def test_the_time_is_linear_in_the_length_of_a_text() -> None:
+    """Long words with a name of a credential elsewhere: quadratic time would be minutes."""
+    redactor = Redactor()
+    for word in ("a" * 400_000, "eyJabcdefghij" * 30_000, "password" * 50_000, "a.password-" * 40_000):
+        assert redactor.text(f"{word} token") == f"{word} token"
+    nested = "{" + '"a":{' * 600 + "}" * 601
+    obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"annotations": {"x": nested}}}
+    assert set(Redactor().redact(obj)["metadata"]["annotations"]) == {"x"}

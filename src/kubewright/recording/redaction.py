@@ -7,8 +7,9 @@ What is replaced:
 
 | where | what |
 |---|---|
-| Secrets | every value of `data` and `stringData` |
-| all kinds | the annotation `kubectl.kubernetes.io/last-applied-configuration` |
+| Secrets, also of other groups | every value of `data` and `stringData` |
+| all kinds | the annotation `kubectl.kubernetes.io/last-applied-configuration` and similar ones |
+| all kinds | the same values in annotations that contain an object in JSON, as those of kopf and kapp |
 | all kinds | `value` of the items of a list `env`, and values of a map `env` |
 | all kinds | strings of fields that are named like a credential: `password`, `token`, `apiKey`, ... |
 | all kinds | tokens, private keys and passwords of URLs and flags within any string |
@@ -25,8 +26,8 @@ The result shares everything that was not replaced with its argument, which is n
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
+import json
 import re
 import secrets
 from collections.abc import Mapping
@@ -34,6 +35,8 @@ from typing import Any, Final
 
 PREFIX: Final = "redacted-"
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_APPLIED: Final = frozenset((LAST_APPLIED, "objectset.rio.cattle.io/applied", "banzaicloud.com/last-applied"))
+"""Annotations with an object as it was applied, in JSON or compressed."""
 _DIGITS: Final = 16
 _PLACEHOLDER: Final = re.compile(rf"{PREFIX}[0-9a-f]{{{_DIGITS}}}")
 _ENCODED: Final = base64.b64encode(PREFIX.encode()).decode()
@@ -49,7 +52,7 @@ _CAMEL_CREDENTIAL: Final = re.compile(
     r".*[a-z](?:Password|Passphrase|Token|ApiKey|SecretKey|PrivateKey|Credentials)"
 )
 _TOKENS: Final = re.compile(
-    r"eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"  # JSON web tokens
+    r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"  # JSON web tokens
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)"
     r"|\b(?:gh[pousr]_|github_pat_|glpat-|xox[abposr]-|sk_live_|hvs\.|dckr_pat_|npm_)[\w.-]{10,}"
     r"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"
@@ -59,11 +62,15 @@ _TOKENS: Final = re.compile(
     re.DOTALL,
 )
 _ASSIGNMENT: Final = re.compile(
-    r"(?P<name>[\w.-]*(?:password|passwd|passphrase|token|api[-_]?key|secret[-_]?key|client[-_]?secret|pwd))"
-    r"(?P<between>[\"']?\s*[=:]\s*[\"']?)(?P<value>[^\s\"'&,;]+)",
+    r"(?P<name>(?:password|passwd|passphrase|token|api[-_]?key|secret[-_]?key|client[-_]?secret|pwd))"
+    r"(?P<between>\\*[\"']?\s*[=:]\s*)"
+    r"(?:(?P<quote>\\*[\"'])(?P<quoted>.+?)(?P=quote)|(?P<start>\\*[\"']?)(?P<value>[^\s\"'\\&,;]+))",
     re.IGNORECASE,
 )
-"""Settings in command lines, configuration files and messages: `--password=x`, `token: x`."""
+"""Settings in command lines, configuration files and messages: `--password=x`, `token: x`, `"pwd": "x y"`.
+
+Quotes can be escaped, as in JSON within JSON. What precedes the name is not matched: the time would be
+quadratic in the length of a long word."""
 _FLAG: Final = re.compile(
     r"--?[\w-]*(?:password|passwd|passphrase|token|api-?key|secret-?key|client-?secret)", re.IGNORECASE
 )
@@ -85,17 +92,13 @@ class Redactor:
         """`secrets_only`: replace the data of Secrets only, in objects that do not leave this process."""
         self.key: Final = key if key is not None else secrets.token_bytes(32)
         self._secrets_only = secrets_only
-        self._known: dict[str, str] = {}
 
     def placeholder(self, value: str) -> str:
         """Return the placeholder of a value; a placeholder stays as it is."""
-        found = self._known.get(value)
-        if found is None:
-            if not value or _PLACEHOLDER.fullmatch(value):
-                return value
-            digest = hmac.digest(self.key, value.encode(errors="surrogatepass"), hashlib.sha256)
-            found = self._known[value] = PREFIX + digest.hex()[:_DIGITS]
-        return found
+        if not value or _PLACEHOLDER.fullmatch(value):
+            return value
+        digest = hmac.digest(self.key, value.encode(errors="surrogatepass"), "sha256")
+        return PREFIX + digest.hex()[:_DIGITS]
 
     def redact(self, obj: Mapping[str, Any]) -> dict[str, Any]:
         """Return an object, or a list of objects, without secret values."""
@@ -110,15 +113,15 @@ class Redactor:
             ]
             return {**obj, "items": items}
         result = dict(obj)
-        if kind == "Secret" and version in ("v1", None):
+        if kind == "Secret":
             result = self._secret(result)
         if self._secrets_only:
-            return self._without_last_applied(result) if kind == "Secret" else result
+            return self._without_applied(result) if kind == "Secret" else result
         if kind == "ConfigMap" and ((obj.get("metadata") or {}).get("labels") or {}).get("owner") == "helm":
             for field in ("data", "binaryData"):
                 if isinstance(result.get(field), dict):
                     result[field] = {name: self._scalar(value) for name, value in result[field].items()}
-        result = self._without_last_applied(result)
+        result = self._without_applied(result)
         redacted: dict[str, Any] = {
             name: value if kind == "Secret" and name in ("data", "stringData") else self._value(name, value)
             for name, value in result.items()
@@ -130,18 +133,24 @@ class Redactor:
         if _INDICATORS.search(text) is None:
             return text
         text = _TOKENS.sub(lambda match: self.placeholder(match[0]), text)
-        return _ASSIGNMENT.sub(
-            lambda match: match["name"] + match["between"] + self.placeholder(match["value"]), text
-        )
+        return _ASSIGNMENT.sub(self._assignment, text)
 
     # Parts of objects
 
+    def _assignment(self, match: re.Match[str]) -> str:
+        if (quote := match["quote"]) is not None:
+            value = quote + self.placeholder(match["quoted"]) + quote
+        else:
+            value = match["start"] + self.placeholder(match["value"])
+        return match["name"] + match["between"] + value
+
     def _secret(self, obj: dict[str, Any]) -> dict[str, Any]:
+        is_core = obj.get("apiVersion") in ("v1", None)
         for field in ("data", "stringData"):
             values = obj.get(field)
             if isinstance(values, dict):
                 obj[field] = {
-                    name: self._secret_value(name, value, is_encoded=field == "data")
+                    name: self._secret_value(name, value, is_encoded=is_core and field == "data")
                     for name, value in values.items()
                 }
         return obj
@@ -164,13 +173,32 @@ class Redactor:
             plain = self.placeholder(value)
         return base64.b64encode(plain.encode()).decode() if is_encoded else plain
 
-    def _without_last_applied(self, obj: dict[str, Any]) -> dict[str, Any]:
+    def _without_applied(self, obj: dict[str, Any]) -> dict[str, Any]:
+        """Return an object without secret values in annotations that contain it, or a part of it, again."""
         metadata = obj.get("metadata")
         annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-        if not isinstance(annotations, dict) or LAST_APPLIED not in annotations:
+        if not isinstance(metadata, dict) or not isinstance(annotations, dict):
             return obj
-        replaced = {**annotations, LAST_APPLIED: self.placeholder(str(annotations[LAST_APPLIED]))}
-        return {**obj, "metadata": {**metadata, "annotations": replaced}}  # type: ignore[dict-item]
+        replaced = {name: self._annotation(name, value, obj) for name, value in annotations.items()}
+        return obj if replaced == annotations else {**obj, "metadata": {**metadata, "annotations": replaced}}
+
+    def _annotation(self, name: str, value: Any, obj: Mapping[str, Any]) -> Any:
+        if name in _APPLIED:
+            return self.placeholder(str(value))
+        if not isinstance(value, str) or not value.startswith("{"):
+            return value
+        try:
+            content = json.loads(value)
+            # A part of the object has no type of its own.
+            typed = {"apiVersion": obj.get("apiVersion"), "kind": obj.get("kind"), **content}
+            redacted = self.redact(typed)
+        except ValueError:
+            return value  # not JSON
+        except RecursionError:
+            return self.placeholder(value)
+        if redacted == typed:
+            return value
+        return json.dumps({field: redacted[field] for field in content}, separators=(",", ":"))
 
     def _value(self, name: str, value: Any) -> Any:
         if isinstance(value, str):
