@@ -104,3 +104,57 @@ def test_a_tolerated_field_may_lack_its_parent() -> None:
     assert differences(without, with_parent, ["App:status.attempts"]) == []
     other: dict[str, list[object]] = {"App default/a": [{"status": {"attempts": {"count": 2}, "phase": "x"}}]}
     assert [each.path for each in differences(other, without, ["status.attempts.count"])] == ["status"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "api_version", "annotation"),
+    [
+        ("Endpoints", "v1", "endpoints.kubernetes.io/last-change-trigger-time"),
+        ("EndpointSlice", "discovery.k8s.io/v1", "endpoints.kubernetes.io/last-change-trigger-time"),
+        ("Endpoints", "v1", "control-plane.alpha.kubernetes.io/leader"),
+        ("PersistentVolumeClaim", "v1", "volume.kubernetes.io/selected-node"),
+        ("Deployment", "apps/v1", "deployment.kubernetes.io/revision"),
+    ],
+)
+def test_annotations_that_controllers_of_the_cluster_generate_do_not_matter(
+    kind: str, api_version: str, annotation: str
+) -> None:
+    def annotated(**annotations: str) -> dict[str, Any]:
+        metadata: dict[str, Any] = {"name": "a", "namespace": "default"}
+        if annotations:
+            metadata["annotations"] = annotations
+        return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+    assert differences(state_of(annotated()), state_of(annotated(**{annotation: "x"}))) == []
+    one, other = annotated(mine="1"), annotated(mine="2", **{annotation: "x"})
+    (found,) = differences(state_of(one), state_of(other))
+    assert found.path == "metadata.annotations.mine"
+
+
+@pytest.mark.parametrize(
+    "field", ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"]
+)
+def test_ids_of_containers_do_not_matter(field: str) -> None:
+    def pod(id_: str, count: int = 0) -> dict[str, Any]:
+        last = {"terminated": {"containerID": f"containerd://{id_}-last", "exitCode": 1}}
+        status = {"name": "a", "containerID": f"containerd://{id_}", "lastState": last, "restartCount": count}
+        return {**config_map(), "kind": "Pod", "status": {field: [status]}}
+
+    assert differences(state_of(pod("1")), state_of(pod("2"))) == []
+    (found,) = differences(state_of(pod("1")), state_of(pod("2", count=1)))
+    assert found.path == f"status.{field}[0].restartCount"
+
+
+def test_a_resolved_conflict_of_owners_does_not_matter() -> None:
+    def app(*conditions: tuple[str, str]) -> dict[str, Any]:
+        status = {"conditions": [{"type": type_, "status": status} for type_, status in conditions]}
+        return {**config_map(), "kind": "App", "status": status if conditions else {}}
+
+    ready, resolved, conflict = (
+        ("Ready", "True"),
+        ("OwnershipConflict", "False"),
+        ("OwnershipConflict", "True"),
+    )
+    assert differences(state_of(app(ready)), state_of(app(resolved, ready))) == []
+    assert differences(state_of(app()), state_of(app(resolved))) == []
+    assert differences(state_of(app(ready)), state_of(app(conflict, ready)))

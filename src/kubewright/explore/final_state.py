@@ -11,7 +11,10 @@ may differ, so that the rest can be compared:
 - the values of Secrets are left out, their keys remain
 - UIDs of owners are left out, kind and name remain
 - what workload controllers keep of earlier rollouts is left out: ReplicaSets without pods,
-  ControllerRevisions, numbers of revisions, reasons of progress, and IDs of containers
+  ControllerRevisions, numbers of revisions, and reasons of progress
+- so is what nodes and other controllers of the cluster choose: IDs of containers, and annotations with a
+  time, a leader or a node, which only exist after some changes
+- and a conflict of owners that was resolved, which `ensure` reports as a condition
 
 Conditions are compared by type, their order is not. A *tolerance* names fields that may differ:
 `ConfigMap:data.startedAt`, `status.attempts` for every kind, or `Kind` alone for all objects of a kind; `*`
@@ -27,6 +30,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
+
+from kubewright.api.conditions import FALSE
+from kubewright.manager.contexts.context import OWNERSHIP_CONFLICT
 
 from .state import ClusterState, StateObject, is_of_user
 
@@ -46,9 +52,18 @@ _ALLOCATED: Final = {
     "nodePort": "<port>",
     "healthCheckNodePort": "<port>",
 }
-_HISTORY: Final = frozenset(("collisionCount", "containerID", "currentRevision", "updateRevision"))
-"""Fields in the status of workloads and pods that describe what happened before."""
-_HISTORY_ANNOTATIONS: Final = ("deployment.kubernetes.io/", "deprecated.daemonset.template.generation")
+_HISTORY: Final = frozenset(("collisionCount", "currentRevision", "updateRevision"))
+"""Fields in the status of workloads that describe what happened before."""
+_GENERATED_ANNOTATIONS: Final = (
+    "control-plane.alpha.kubernetes.io/leader",
+    "deployment.kubernetes.io/",
+    "deprecated.daemonset.template.generation",
+    "endpoints.kubernetes.io/last-change-trigger-time",
+    "volume.kubernetes.io/selected-node",
+)
+"""Prefixes of annotations in which controllers of the cluster record revisions, times, leaders and nodes."""
+_RESOLVED: Final = (OWNERSHIP_CONFLICT, FALSE)
+"""Type and status of the condition that `ensure` sets after a conflict; before one, there is none."""
 _WORKLOAD_GROUPS: Final = ("apps", "batch")
 _MISSING: Final = "<missing>"
 MAX_VALUE = 120
@@ -207,9 +222,11 @@ def _object(
             {name: value for name, value in each.items() if name != "uid"}
             for each in metadata["ownerReferences"]
         ]
+    _remove_generated_annotations(metadata)
     data["metadata"] = metadata
-    if obj.key.group in _WORKLOAD_GROUPS or (obj.key.kind == "Pod" and not obj.key.group):
-        _remove_history(data)
+    status = data.get("status")
+    if isinstance(status, dict):
+        data["status"] = _status(obj, status)
     if b'"f:imagePullPolicy"' not in obj.raw and b'"imagePullPolicy"' in obj.raw:
         data = _without(data, "imagePullPolicy")  # the server sets it once, from the tag of the first image
     generation = obj.metadata.get("generation")
@@ -227,33 +244,39 @@ def _is_history(obj: StateObject) -> bool:
     return obj.key[:2] == ("apps", "ControllerRevision")
 
 
-def _remove_history(data: dict[str, Any]) -> None:
-    """Leave out what depends on earlier rollouts; `data` and its metadata are copies."""
-    metadata = data["metadata"]
-    if "annotations" in metadata:
-        kept = {
-            name: value
-            for name, value in metadata["annotations"].items()
-            if not name.startswith(_HISTORY_ANNOTATIONS)
-        }
-        metadata["annotations"] = kept
-        if not kept:
-            del metadata["annotations"]
-    status = data.get("status")
-    if not isinstance(status, dict):
+def _remove_generated_annotations(metadata: dict[str, Any]) -> None:
+    annotations = metadata.get("annotations")
+    if not annotations or not any(name.startswith(_GENERATED_ANNOTATIONS) for name in annotations):
         return
-    status = {name: value for name, value in status.items() if name not in _HISTORY}
-    for field in ("containerStatuses", "initContainerStatuses"):
-        if field in status:
-            status[field] = _without(status[field], "containerID")
-    if "conditions" in status:
-        status["conditions"] = [
+    kept = {name: value for name, value in annotations.items() if not name.startswith(_GENERATED_ANNOTATIONS)}
+    if kept:
+        metadata["annotations"] = kept
+    else:
+        del metadata["annotations"]
+
+
+def _status(obj: StateObject, status: dict[str, Any]) -> dict[str, Any]:
+    """Return a status without what depends on earlier rollouts, containers and conflicts."""
+    is_workload = obj.key.group in _WORKLOAD_GROUPS
+    if is_workload:
+        status = {name: value for name, value in status.items() if name not in _HISTORY}
+    elif obj.key.kind == "Pod" and not obj.key.group:
+        status = _without(status, "containerID")
+    conditions = status.get("conditions")
+    if not isinstance(conditions, list) or not all(isinstance(each, dict) for each in conditions):
+        return status
+    kept = [each for each in conditions if (each.get("type"), each.get("status")) != _RESOLVED]
+    if is_workload:
+        kept = [
             {name: value for name, value in each.items() if name not in ("reason", "message")}
             if each.get("type") == "Progressing"
             else each
-            for each in status["conditions"]
+            for each in kept
         ]
-    data["status"] = status
+    status = {**status, "conditions": kept}
+    if conditions and not kept:
+        del status["conditions"]
+    return status
 
 
 def _without(value: Any, name: str) -> Any:
