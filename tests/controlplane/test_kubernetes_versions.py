@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.apiserver.conftest import Talk
+from tests.waiting import eventually
 
 from kubewright.api.gvk import GroupKind
-from kubewright.api.kubernetes_version import supported
+from kubewright.api.kubernetes_version import NEWEST, serving, serving_version, supported
 from kubewright.client import condition
 from kubewright.controlplane import ControlPlane
 from kubewright.testing.server import TestServer
@@ -185,3 +187,33 @@ async def test_metrics_name_the_features_of_the_version(served: Served) -> None:
     enabled = "1.0" if served.minor >= 35 else "0.0"
     stage = "" if served.minor >= 36 else "BETA"
     assert f'kubernetes_feature_enabled{{name="ImageVolume",stage="{stage}"}} {enabled}' in text
+
+
+class _Versions:
+    """Listener that records the version with which background tasks of a server run."""
+
+    def __init__(self) -> None:
+        self.seen: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: self.seen.add(str(serving_version()))
+
+
+async def test_servers_of_different_versions_in_one_process_do_not_affect_each_other() -> None:
+    """Also in a request that is part of one to another server, and in tasks outside of requests."""
+    group = "authorization.k8s.io/v1"
+    path = f"/apis/{group}/selfsubjectrulesreviews"
+    review = {"apiVersion": group, "kind": "SelfSubjectRulesReview", "spec": {"namespace": "default"}}
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
+    async with ControlPlane(kubernetes_version="1.33", port=None) as old, ControlPlane(port=None) as new:
+        assert serving_version() == NEWEST
+        for outer in supported():
+            with serving(outer):
+                found = [await Talk(plane.server).ok("POST", path, review) for plane in (old, new)]
+            assert ["creationTimestamp" in each["metadata"] for each in found] == [True, False]
+        for plane in (old, new):
+            versions = _Versions()
+            plane.server.dispatcher.listeners.append(versions)
+            await Talk(plane.server).ok("POST", "/api/v1/namespaces/default/configmaps", config_map)
+            await eventually(partial(getattr, versions, "seen"))
+            assert versions.seen == {str(plane.kubernetes_version)}

@@ -21,7 +21,7 @@ from kubewright.api.errors import (
     Timeout,
     Unauthorized,
 )
-from kubewright.api.kubernetes_version import serving
+from kubewright.api.kubernetes_version import serving, serving_version
 from kubewright.api.values.go_format import quote
 from kubewright.api.values.times import Duration
 from kubewright.storage.contract import RequestTooLarge, StorageError
@@ -72,7 +72,8 @@ class RequestPipeline:
         info = request.info = parse_request_info(request)
         self.active += 1
         try:
-            if server.kubernetes_version.is_newest:
+            # A request can be part of one to another server of the process, which has another version.
+            if serving_version() == server.kubernetes_version:
                 response = await self._process(request, info)
             else:
                 with serving(server.kubernetes_version):

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from kubewright.api.kubernetes_version import KubernetesVersion
+from kubewright.api.kubernetes_version import KubernetesVersion, serving
 from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, User
 from kubewright.apiserver.encoding.protobuf import builtin_codec
 from kubewright.apiserver.in_process import ADMINISTRATOR
@@ -426,6 +426,11 @@ class ControlPlane:
 
     async def start(self) -> None:
         """Start everything; return when the control plane is ready."""
+        # Tasks that are started here, such as controllers, run with a copy of this context.
+        with serving(self.kubernetes_version):
+            await self._start()
+
+    async def _start(self) -> None:
         await self.server.start()
         ready = Readiness(self.server.health, self.informers)
         try:
