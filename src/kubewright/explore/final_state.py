@@ -63,7 +63,7 @@ _GENERATED_ANNOTATIONS: Final = (
 )
 """Prefixes of annotations in which controllers of the cluster record revisions, times, leaders and nodes."""
 _RESOLVED: Final = (OWNERSHIP_CONFLICT, FALSE)
-"""Type and status of the condition that `ensure` sets after a conflict; before one, there is none."""
+"""Type and status of the condition that `ensure` sets after a conflict; without one, it is missing."""
 _WORKLOAD_GROUPS: Final = ("apps", "batch")
 _MISSING: Final = "<missing>"
 MAX_VALUE = 120
