@@ -34,6 +34,7 @@ from kubewright.recording.cluster_recorder import select_resources
 from kubewright.testing import run_operator, start_test_server
 
 PLANTED = "zq-planted-4711"
+HEADER = b'{"recording":1,"start":"2026-01-01T00:00:00Z"}\n'
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:
@@ -87,14 +88,29 @@ def test_a_file_that_ends_early_is_read_up_to_its_end(tmp_path: Path) -> None:
     for content, message in (
         (b"", "is empty"),
         (b"{}\n", "is not a recording"),
+        (b"text without a line", "is not a recording"),
+        (gzip.compress(b"text")[:12], "is not a recording"),
         (gzip.compress(b'{"recording":2,"start":"2026-01-01T00:00:00Z"}\n'), "newer version"),
         (gzip.compress(b'{"recording":1,"start":"2026-01-01T00:00:00Z"}\n[]\n'), "line 2"),
+        (
+            HEADER + b'{"object":{"kind":"Pod","metadata":"x"}}\n',
+            "line 2: not valid: an object has no metadata",
+        ),
+        (HEADER + b'{"change":{"at":1,"type":"ADDED","object":{}}}\n', "line 2: .* no metadata"),
     ):
         path.write_bytes(content)
         with pytest.raises(RecordingError, match=message):
             read_recording(path)
     with pytest.raises(RecordingError, match="No such file"):
         read_recording(tmp_path / "missing")
+
+
+def test_a_file_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "folder", tmp_path / "file" / "x", Path("/dev/full/x")):
+        with pytest.raises(RecordingError, match=f"cannot write {path}: "):
+            write_recording(Recording(), path)
 
 
 class Requests:

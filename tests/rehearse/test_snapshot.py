@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -85,6 +87,17 @@ def test_output_of_kubectl_and_backups_are_read(tmp_path: Path) -> None:
         ("a: [", "not valid YAML"),
         ('{"a": 1}', "has no apiVersion or no kind"),
         ("", "contains no objects"),
+        ("text", "not valid: Expected `object`"),
+        ("\x00\x01", "not valid YAML"),
+        ('{"apiVersion":"v1","kind":"Pod","metadata":"x"}', "not valid: .*metadata"),
+        ('{"apiVersion":"v1","kind":"List","items":[1]}', "not valid: Expected `object`"),
+        ('{"apiVersion":"v1","kind":"Pod","metadata":{"ownerReferences":["a"]}}', "not valid: .*owner"),
+        ('{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition"}', "not valid: .*`spec`"),
+        (
+            '{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","spec":'
+            '{"group":"a","names":{"plural":"b","kind":"B"},"versions":[{"name":"v1"}]}}',
+            "no storage version",
+        ),
     ],
 )
 def test_a_damaged_export_is_an_error_that_names_the_file(tmp_path: Path, text: str, message: str) -> None:
@@ -93,6 +106,16 @@ def test_a_damaged_export_is_an_error_that_names_the_file(tmp_path: Path, text: 
         read_export(tmp_path / "x.json")
     assert "x.json" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_damaged_compressed_export_is_an_error(tmp_path: Path) -> None:
+    content = gzip.compress(b'{"kind":"List","items":[]}' + os.urandom(1000))
+    damaged = content[:10] + b"\xff" * 20 + content[30:]
+    for each in (b"text", content[:40], damaged):
+        (tmp_path / "x.json.gz").write_bytes(each)
+        with pytest.raises(SnapshotError, match="cannot read") as caught:
+            read_export(tmp_path / "x.json.gz")
+        assert "x.json.gz" in str(caught.value)
 
 
 def test_a_control_plane_starts_with_the_objects_as_they_were() -> None:

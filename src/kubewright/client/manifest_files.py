@@ -87,7 +87,7 @@ def parse_documents(source: str, text: bytes) -> list[Any]:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
         raise ManifestError(
-            f"{source}{line}: not valid YAML: {getattr(error, 'problem', None) or error}"
+            f"{source}{line}: not valid YAML: {getattr(error, 'problem', None) or ' '.join(str(error).split())}"
         ) from None
     except ValueError as error:  # a number with thousands of digits, or a date that does not exist
         raise ManifestError(f"{source}: not valid YAML: {error}") from None

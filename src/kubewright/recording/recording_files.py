@@ -14,6 +14,7 @@ is read up to where it ends. Secret values are replaced before a line is written
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 import zlib
@@ -76,13 +77,11 @@ class RecordingWriter:
         self._temporary = path.with_name(f".{path.name}.writing")
 
     def __enter__(self) -> Self:
-        try:
+        with self._errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._temporary.unlink(missing_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             descriptor = os.open(self._temporary, flags, 0o600)
-        except OSError as error:
-            raise RecordingError(f"cannot write {self.path}: {error.strerror}") from None
         self._raw = os.fdopen(descriptor, "wb")
         self._file = gzip.GzipFile(filename="", fileobj=self._raw, mode="wb", compresslevel=6, mtime=0)
         return self
@@ -90,12 +89,13 @@ class RecordingWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self._write(_Line(end=self.duration, notes=self.notes))
-            self._file.close()
-        finally:
-            self._raw.close()
-        self._temporary.replace(self.path)
+        with self._errors():
+            try:
+                self._write(_Line(end=self.duration, notes=self.notes))
+                self._file.close()
+            finally:
+                self._raw.close()
+            self._temporary.replace(self.path)
 
     def header(
         self, *, start: datetime, source: str = "", operator: str = "", kubernetes_version: str = ""
@@ -121,8 +121,9 @@ class RecordingWriter:
 
     def flush(self) -> None:
         """Write what is buffered: a file whose recorder is killed has everything until then."""
-        self._file.flush()
-        self._raw.flush()
+        with self._errors():
+            self._file.flush()
+            self._raw.flush()
 
     def _redacted(self, obj: Object) -> Object:
         return obj if self._redactor is None else self._redactor.redact(obj)
@@ -142,8 +143,13 @@ class RecordingWriter:
     def _write(self, line: msgspec.Struct) -> None:
         encoded = msgspec.json.encode(line)
         self.bytes += len(encoded) + 1
-        try:
+        with self._errors():
             self._file.write(encoded + b"\n")
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise RecordingError(f"cannot write {self.path}: {error.strerror}") from None
 
@@ -175,7 +181,8 @@ def read_recording(path: str | Path) -> Recording:
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise RecordingError(f"{path} is not a recording; write one with kubewright record") from None
     except StopIteration:
-        raise RecordingError(f"{path} is empty") from None
+        what = "is not a recording; write one with kubewright record" if path.stat().st_size else "is empty"
+        raise RecordingError(f"{path} {what}") from None
     if header.recording > FORMAT:
         raise RecordingError(
             f"{path} was written by a newer version of Kubewright (format {header.recording}); upgrade it"
@@ -193,6 +200,9 @@ def read_recording(path: str | Path) -> Recording:
             line = _decode_line(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise RecordingError(f"{path}, line {number}: not valid: {error}") from None
+        obj = line.object if line.change is None else line.change.object
+        if obj is not None and not isinstance(obj.get("metadata"), dict):
+            raise RecordingError(f"{path}, line {number}: not valid: an object has no metadata")
         if line.object is not None:
             found.objects.append(line.object)
         elif line.change is not None:

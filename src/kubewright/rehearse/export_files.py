@@ -21,6 +21,7 @@ import io
 import os
 import re
 import tempfile
+import zlib
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,14 +56,49 @@ class _List(msgspec.Struct, rename="camel"):
     export: _Header | None = None
 
 
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str | None = None
+    namespace: str | None = None
+    owner_references: list[dict[str, Any]] | None = None
+    managed_fields: list[dict[str, Any]] | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
 class _Type(msgspec.Struct, rename="camel"):
+    """What is needed to load any object."""
+
     kind: str = ""
     api_version: str = ""
+    metadata: _Metadata | None = None
     items: msgspec.Raw = msgspec.Raw()
+
+
+class _Names(msgspec.Struct):
+    plural: str
+    kind: str
+
+
+class _Version(msgspec.Struct):
+    name: str
+    storage: bool = False
+
+
+class _DefinitionSpec(msgspec.Struct):
+    group: str
+    names: _Names
+    versions: list[_Version]
+
+
+class _Definition(msgspec.Struct):
+    """What is needed to load a CRD."""
+
+    spec: _DefinitionSpec
 
 
 _decode_list = msgspec.json.Decoder(_List).decode
 _decode_type = msgspec.json.Decoder(_Type).decode
+_decode_definition = msgspec.json.Decoder(_Definition).decode
 
 
 def read_export(path: str | Path) -> ClusterSnapshot:
@@ -135,7 +171,7 @@ def _read_file(path: Path, snapshot: ClusterSnapshot) -> None:
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise SnapshotError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
     if len(content) > MAX_BYTES:
         raise SnapshotError(f"{path} is larger than {MAX_BYTES >> 20} MiB; export fewer kinds")
@@ -159,7 +195,7 @@ def _read_json(path: Path, content: bytes, snapshot: ClusterSnapshot) -> None:
             return
         listed = _decode_list(content)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise SnapshotError(f"{path}: not valid JSON: {error}") from None
+        raise _not_valid(path, error) from None
     if listed.export is not None:
         snapshot.kubernetes_version = listed.export.kubernetes_version or snapshot.kubernetes_version
         snapshot.is_redacted = listed.export.redacted
@@ -182,6 +218,15 @@ def _add(path: Path, content: bytes, version: str, kind: str, snapshot: ClusterS
             content = msgspec.json.encode(
                 {"apiVersion": version, "kind": kind, **msgspec.json.decode(content)}
             )
+        if (found.kind or kind) == "CustomResourceDefinition":
+            versions = _decode_definition(content).spec.versions
+            if not any(each.storage for each in versions):
+                raise SnapshotError(f"{path}: a CustomResourceDefinition has no storage version")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise SnapshotError(f"{path}: not valid JSON: {error}") from None
+        raise _not_valid(path, error) from None
     snapshot.objects.append(content)
+
+
+def _not_valid(path: Path, error: Exception) -> SnapshotError:
+    what = "an object is not valid" if isinstance(error, msgspec.ValidationError) else "not valid JSON"
+    return SnapshotError(f"{path}: {what}: {error}")
