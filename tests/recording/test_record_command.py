@@ -6,6 +6,9 @@ import asyncio
 import sys
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
+
 from kubewright.api import ObjectMeta
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.recording import read_recording
@@ -48,3 +51,38 @@ async def test_a_cluster_is_recorded(tmp_path: Path) -> None:
     found = read_recording(path)
     assert [(each.type, each.key.name) for each in found.changes] == [("ADDED", "b")]
     assert found.kubernetes_version.startswith("1.")
+
+
+@pytest.mark.parametrize("command", ["record", "export", "plan"])
+def test_wrong_files_are_one_line(command: str, tmp_path: Path) -> None:
+    from kubewright.cli.clusters.export import export_command
+    from kubewright.cli.operators.plan import plan_command
+    from kubewright.cli.operators.record import record_command
+
+    short = tmp_path / "short"
+    short.write_bytes(b"\xff\xfe")
+    output, missing = str(tmp_path / "a.json"), str(tmp_path / "missing.json")
+    called, cases = {
+        "record": (
+            record_command,
+            [
+                ([output, "--redaction-key", str(short)], "has less than 16 bytes"),
+                ([output, "--redaction-key", missing], "cannot read"),
+                ([output, "--operator-token-file", str(short)], "does not contain a token"),
+            ],
+        ),
+        "export": (
+            export_command,
+            [
+                (["-o", output, "--redaction-key", str(short)], "has less than 16 bytes"),
+                (["-o", output, "--redaction-key", missing], "cannot read"),
+            ],
+        ),
+        "plan": (plan_command, [(["--command", "x", "--from", missing], "does not exist; write it with")]),
+    }[command]
+    for arguments, message in cases:
+        result = CliRunner().invoke(called, arguments)
+        assert result.exit_code == 1
+        assert result.stderr.startswith("Error: ")
+        assert message in result.stderr
+        assert result.stderr.count("\n") == 1

@@ -15,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.waiting import eventually
 
+from kubewright.api.errors import AlreadyExists
 from kubewright.api.unstructured import Unstructured
 from kubewright.controlplane import ControlPlane
+from kubewright.testing import start_test_server
 from kubewright.testing.applications import FakeHTTP, FakeRequest, FakeSQL
 from kubewright.workloads.nodes.processes.environment import ADDRESS_ANNOTATION, service_variables
 
@@ -163,6 +165,19 @@ def test_processes_get_the_address_of_a_service_that_has_one() -> None:
     service = {"metadata": metadata, "spec": {"clusterIP": "10.0.0.9", "ports": [{"port": 5432}]}}
     found = service_variables([service])
     assert (found["DB_SERVICE_HOST"], found["DB_SERVICE_PORT"]) == ("127.0.0.1", "4711")
+
+
+async def test_a_service_of_another_application_is_not_replaced() -> None:
+    async with start_test_server("in-process") as server:
+        client = server.client()
+        spec = {"ports": [{"port": 80}], "selector": {"app": "store"}}
+        service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "store"}, "spec": spec}
+        created = await client.create(Unstructured(service))
+        with pytest.raises(AlreadyExists, match="default/store exists and is not that of a fake"):
+            async with make_store().served(client):
+                pass
+        found = await client.get("services", "store", namespace="default")
+        assert found.metadata.resource_version == created.metadata.resource_version
 
 
 async def test_a_process_in_a_pod_reaches_an_application_of_its_cluster(tmp_path: Path) -> None:

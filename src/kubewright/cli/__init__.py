@@ -8,8 +8,8 @@ click; the one-line help texts are therefore here.
 - `operators`: commands that run, explore and show operators
 - `clusters`: commands for control planes and stores
 - `completion`, `version`: the other commands; `groups`: groups of commands
-- `project_modules`, `project_deployment`, `kubeconfig_file`, `kubeconfig_options`, `snapshot_source`: what
-  several commands use
+- `project_modules`, `project_deployment`, `kubeconfig_file`, `kubeconfig_options`, `redaction_key`,
+  `snapshot_source`: what several commands use
 
 Errors print one line `Error: ...` on stderr and exit with code 1, or 2 for wrong usage. Expected errors are
 `click.ClickException`s; for others, `KUBEWRIGHT_TRACEBACK=1` prints the traceback.

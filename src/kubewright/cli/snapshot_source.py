@@ -25,7 +25,7 @@ def read_source(
     Of a cluster, Secrets are redacted; reports redact everything else. `rules` select the kinds, `None` all.
     """
     from kubewright.recording.redaction import Redactor
-    from kubewright.rehearse.export_files import read_export
+    from kubewright.rehearse.export_files import SUFFIXES, read_export
     from kubewright.rehearse.kind_selection import KindSelection
     from kubewright.rehearse.snapshot import SnapshotError
 
@@ -35,6 +35,8 @@ def read_source(
             return read_export(path)
         except SnapshotError as error:
             raise click.ClickException(str(error)) from None
+    if not path.exists() and path.name.endswith(SUFFIXES):
+        raise click.ClickException(f"{path} does not exist; write it with: kubewright export -o {path}")
     selection = KindSelection() if rules is None else KindSelection.of_rules(rules)
     return read_context(
         "" if path.exists() else source,
@@ -95,6 +97,9 @@ def _is_kubeconfig(path: Path) -> bool:
     """Whether a file is a kubeconfig, which names a cluster."""
     if not path.is_file():
         return False
-    with path.open("rb") as file:
-        head = file.read(4096)
+    try:
+        with path.open("rb") as file:
+            head = file.read(4096)
+    except OSError as error:
+        raise click.ClickException(f"cannot read {path}: {error.strerror}") from None
     return (b"clusters:" in head and b"kind: Config" in head) or b'"kind":"Config"' in head.replace(b" ", b"")

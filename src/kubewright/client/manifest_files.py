@@ -86,9 +86,8 @@ def parse_documents(source: str, text: bytes) -> list[Any]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
-        raise ManifestError(
-            f"{source}{line}: not valid YAML: {getattr(error, 'problem', None) or ' '.join(str(error).split())}"
-        ) from None
+        problem = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise ManifestError(f"{source}{line}: not valid YAML: {problem}") from None
     except ValueError as error:  # a number with thousands of digits, or a date that does not exist
         raise ManifestError(f"{source}: not valid YAML: {error}") from None
 

@@ -9,6 +9,7 @@ import click
 
 from kubewright.cli.kubeconfig_options import kubeconfig_options
 from kubewright.cli.project_modules import add_project_to_path, relative_paths
+from kubewright.cli.redaction_key import redaction_key_option
 
 if TYPE_CHECKING:
     from kubewright.api.declaring.declarations import Rbac
@@ -31,11 +32,7 @@ if TYPE_CHECKING:
 @click.option(
     "--namespace", "-n", "namespaces", multiple=True, help="Namespace to read; repeat it.  [default: all]"
 )
-@click.option(
-    "--redaction-key",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with a key: equal values have equal placeholders in all exports with it.",
-)
+@redaction_key_option
 @click.option("--include-secrets", is_flag=True, help="Redact nothing.")
 def export_command(
     operator: str | None,
@@ -44,7 +41,7 @@ def export_command(
     path: Path,
     kinds: tuple[str, ...],
     namespaces: tuple[str, ...],
-    redaction_key: Path | None,
+    redaction_key: bytes | None,
     include_secrets: bool,
 ) -> None:
     """Write the objects of a cluster to a file, for kubewright plan and kubewright replay.
@@ -70,19 +67,12 @@ def export_command(
     if operator:
         add_project_to_path()
         selection = KindSelection.of_rules(operator_rules(operator))
-
-    try:
-        key = redaction_key.read_bytes().strip() if redaction_key is not None else None
-    except OSError as error:
-        raise click.ClickException(f"cannot read {redaction_key}: {error.strerror}") from None
-    if key is not None and len(key) < 16:
-        raise click.ClickException(f"{redaction_key} has less than 16 bytes; choose a longer key")
     snapshot = read_context(
         context,
         kubeconfig=kubeconfig,
         selection=selection,
         kinds=kinds,
-        redactor=None if include_secrets else Redactor(key),
+        redactor=None if include_secrets else Redactor(redaction_key),
         namespaces=namespaces,
     )
     try:

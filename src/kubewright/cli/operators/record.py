@@ -12,6 +12,7 @@ import click
 
 from kubewright.cli.kubeconfig_options import kubeconfig_options
 from kubewright.cli.project_deployment import run_on_cluster
+from kubewright.cli.redaction_key import redaction_key_option
 
 if TYPE_CHECKING:
     from kubewright.client import Client
@@ -49,11 +50,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     type=_FILE,
     help="File with the token of the operator.  [$KUBEWRIGHT_TRACE_TOKEN]",
 )
-@click.option(
-    "--redaction-key",
-    type=_FILE,
-    help="File with a key, so that placeholders are the same in every recording.  [default: a random key]",
-)
+@redaction_key_option
 def record_command(
     file: Path,
     kubeconfig: str | None,
@@ -63,7 +60,7 @@ def record_command(
     max_size: int,
     operator: str | None,
     operator_token_file: Path | None,
-    redaction_key: Path | None,
+    redaction_key: bytes | None,
 ) -> None:
     """Record the objects of a cluster and their changes to FILE, for `kubewright replay`.
 
@@ -82,13 +79,15 @@ def record_command(
         seconds = duration_nanoseconds(duration) / 1e9 if duration is not None else None
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+    if seconds is not None and seconds <= 0:
+        raise click.UsageError(f"--duration {duration} is not a positive duration such as 10m")
     options = {
         "names": [each.strip() for each in kinds.split(",") if each.strip()],
         "seconds": seconds,
         "max_bytes": max_size << 20,
         "operator": operator,
         "token": _read(operator_token_file) or os.environ.get("KUBEWRIGHT_TRACE_TOKEN", ""),
-        "key": _read(redaction_key).encode() or None,
+        "key": redaction_key,
         "source": f"context {context}" if context else "the current context",
     }
 
@@ -172,4 +171,6 @@ def _read(path: Path | None) -> str:
     try:
         return path.read_text().strip()
     except OSError as error:
-        raise click.ClickException(f"{path}: {error.strerror}") from None
+        raise click.ClickException(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise click.ClickException(f"{path} does not contain a token") from None

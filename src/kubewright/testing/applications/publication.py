@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.errors import APIError
+from kubewright.api.errors import AlreadyExists, APIError
 from kubewright.api.unstructured import Unstructured
 from kubewright.workloads.nodes.processes.environment import ADDRESS_ANNOTATION
 
@@ -42,6 +42,7 @@ async def serve(application: FakeApplication, client: Client | None, *, host: st
         servers.append(service)
         objects = _objects(application)
         if client is not None:
+            await _check_service(application, client)
             for each in objects:
                 await client.apply(Unstructured(each), field_manager=FIELD_MANAGER, force=True)
         try:
@@ -58,6 +59,14 @@ async def serve(application: FakeApplication, client: Client | None, *, host: st
         application.address = None
         for server in servers:
             server.close()
+
+
+async def _check_service(application: FakeApplication, client: Client) -> None:
+    """Raise `AlreadyExists` if the Service is that of another application: it would be deleted at the end."""
+    where = f"{application.namespace}/{application.service}"
+    found = await client.get_or_none("services", application.service, namespace=application.namespace)
+    if found is not None and ADDRESS_ANNOTATION not in (found.metadata.annotations or {}):
+        raise AlreadyExists(f"service {where} exists and is not that of a fake; choose another name")
 
 
 def _accept(application: FakeApplication, replica: FakeReplica | None) -> asyncio.BaseProtocol:
