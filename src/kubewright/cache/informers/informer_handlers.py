@@ -11,6 +11,7 @@ import logging
 import random
 from collections.abc import Callable
 from functools import partial
+from traceback import format_exception_only
 
 from kubewright.cache.stores.store import CacheEntry, ObjectChange, ObjectKey, Store
 from kubewright.tracebacks import location_of, trim_traceback
@@ -118,6 +119,6 @@ class InformerHandlers:
             extra={
                 **location_of(trimmed[2]),
                 **change.key.log_fields(self._kind),
-                "error": f"{type(error).__name__}: {error}",
+                "error": "".join(format_exception_only(error)).strip(),  # also if str(error) raises
             },
         )
