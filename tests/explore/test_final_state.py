@@ -158,3 +158,22 @@ def test_a_resolved_conflict_of_owners_does_not_matter() -> None:
     assert differences(state_of(app(ready)), state_of(app(resolved, ready))) == []
     assert differences(state_of(app()), state_of(app(resolved))) == []
     assert differences(state_of(app(ready)), state_of(app(conflict, ready)))
+
+
+def test_the_node_that_the_scheduler_chooses_does_not_matter() -> None:
+    def placed(node: str, address: str, *, pinned: bool = False) -> list[dict[str, Any]]:
+        pod = {**config_map(), "kind": "Pod", "spec": {"nodeName": node}}
+        pod["status"] = {"hostIP": address, "hostIPs": [{"ip": address}], "phase": "Running"}
+        if pinned:
+            fields = {"f:spec": {"f:nodeName": {}}}
+            pod["metadata"]["managedFields"] = [{"manager": "operator", "fieldsV1": fields}]
+        addresses = [{"ip": "10.1.0.1", "nodeName": node}]
+        endpoints = {**config_map(), "kind": "Endpoints", "subsets": [{"addresses": addresses}]}
+        slices = {**config_map(), "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice"}
+        slices["endpoints"] = [{"addresses": ["10.1.0.1"], "nodeName": node, "zone": f"zone of {node}"}]
+        return [pod, endpoints, slices]
+
+    one, other = ("node-0", "172.18.0.2"), ("node-1", "172.18.0.3")
+    assert differences(state_of(*placed(*one)), state_of(*placed(*other))) == []
+    (found,) = differences(state_of(*placed(*one, pinned=True)), state_of(*placed(*other, pinned=True)))
+    assert found.path == "spec.nodeName"

@@ -7,6 +7,9 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
+from kubewright.explore.foreign import preloading
 from kubewright.explore.foreign.preloading import ProgramTemplates, python_command
 from kubewright.explore.foreign.template import libraries
 
@@ -72,3 +75,26 @@ def test_a_template_starts_a_program_again_and_again(tmp_path: Path) -> None:
     parents = {line.rsplit(maxsplit=1)[1] for line in lines}
     assert len(parents) == 1
     assert parents != {str(os.getpid())}
+
+
+def test_a_template_that_does_not_respond_is_not_used_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its late response would be that of the next start, with another log."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+
+    async def start_twice() -> list[object]:
+        command = f"{sys.executable} program.py"
+        templates = ProgramTemplates(command, directory=tmp_path, scratch=tmp_path)
+        found: list[object] = []
+        try:
+            for seconds in (0.0, preloading.IMPORT_SECONDS):
+                monkeypatch.setattr(preloading, "IMPORT_SECONDS", seconds)
+                async with templates.borrowed() as template:
+                    assert template is not None
+                    found.append(await template.start(tmp_path / "log"))
+        finally:
+            await templates.aclose()
+        return found
+
+    assert asyncio.run(start_twice()) == [None, None]

@@ -10,6 +10,8 @@ import pytest
 
 from kubewright.api.encoding.codec import decode
 from kubewright.explore import ModuleFactory, load_scenarios
+from kubewright.explore.runs.other_process import final_state_elsewhere
+from kubewright.explore.runs.run import run_once
 from kubewright.explore.testing import replay
 
 OPERATOR = '''
@@ -62,6 +64,25 @@ def test_another_process_gives_the_same_result(
     assert [each.name for each in run.findings] == (["process"] if is_found else [])
     if is_found:
         assert "PYTHONHASHSEED" in run.findings[0].message
+
+
+def test_a_state_without_a_json_form_is_not_compared_with_other_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes in an external system, after texts that were already encoded."""
+    text = OPERATOR.format(name="Binary", hosts="obj.spec.hosts")
+    text += '    await ExternalFake("disk").put(obj.name, b"x")\n'
+    text = text.replace(
+        "\nfrom kubewright", "\nfrom kubewright.explore import ExternalFake\nfrom kubewright", 1
+    )
+    (tmp_path / "binary_state.py").write_text(text)
+    file = tmp_path / "binary.yaml"
+    file.write_text(SCENARIO.format(name="Binary"))
+    monkeypatch.syspath_prepend(tmp_path)
+    (scenario,) = load_scenarios(file)
+    run = run_once(ModuleFactory("binary_state:operator"), scenario, seed=0)
+    assert run.final_state["external disk a"] == [b"x"]
+    assert final_state_elsewhere("binary_state:operator", scenario, seed=0, hash_seed=1) is None
 
 
 STAGES = '''

@@ -12,8 +12,9 @@ may differ, so that the rest can be compared:
 - UIDs of owners are left out, kind and name remain
 - what workload controllers keep of earlier rollouts is left out: ReplicaSets without pods,
   ControllerRevisions, numbers of revisions, and reasons of progress
-- so is what nodes and other controllers of the cluster choose: IDs of containers, and annotations with a
-  time, a leader or a node, which only exist after some changes
+- so is what nodes and other controllers of the cluster choose: IDs of containers, the nodes of pods unless
+  their creator sets them, and annotations with a time, a leader or a node, which only exist after some
+  changes
 - and a conflict of owners that was resolved, which `ensure` reports as a condition
 
 Conditions are compared by type, their order is not. A *tolerance* names fields that may differ:
@@ -62,6 +63,13 @@ _GENERATED_ANNOTATIONS: Final = (
     "volume.kubernetes.io/selected-node",
 )
 """Prefixes of annotations in which controllers of the cluster record revisions, times, leaders and nodes."""
+_PLACEMENT: Final = {
+    ("", "Pod"): ("spec", ("nodeName",)),
+    ("", "Endpoints"): ("subsets", ("nodeName",)),
+    ("discovery.k8s.io", "EndpointSlice"): ("endpoints", ("nodeName", "zone")),
+}
+"""Where objects have the node that the scheduler has chosen for a pod."""
+_NODE_STATUS: Final = frozenset(("hostIP", "hostIPs"))
 _RESOLVED: Final = (OWNERSHIP_CONFLICT, FALSE)
 """Type and status of the condition that `ensure` sets after a conflict; without one, it is missing."""
 _WORKLOAD_GROUPS: Final = ("apps", "batch")
@@ -229,6 +237,10 @@ def _object(
         data["status"] = _status(obj, status)
     if b'"f:imagePullPolicy"' not in obj.raw and b'"imagePullPolicy"' in obj.raw:
         data = _without(data, "imagePullPolicy")  # the server sets it once, from the tag of the first image
+    field, names_of_nodes = _PLACEMENT.get(obj.key[:2], ("", ()))
+    if field in data and b'"f:nodeName"' not in obj.raw:
+        for name in names_of_nodes:
+            data[field] = _without(data[field], name)
     generation = obj.metadata.get("generation")
     result: dict[str, Any] = _value(data, names, pattern)
     if generation is not None:
@@ -261,7 +273,9 @@ def _status(obj: StateObject, status: dict[str, Any]) -> dict[str, Any]:
     if is_workload:
         status = {name: value for name, value in status.items() if name not in _HISTORY}
     elif obj.key.kind == "Pod" and not obj.key.group:
-        status = _without(status, "containerID")
+        status = {
+            name: _without(value, "containerID") for name, value in status.items() if name not in _NODE_STATUS
+        }
     conditions = status.get("conditions")
     if not isinstance(conditions, list) or not all(isinstance(each, dict) for each in conditions):
         return status

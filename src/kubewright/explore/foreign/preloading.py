@@ -76,6 +76,7 @@ class ProgramTemplate:
         self._reader: asyncio.Task[None] | None = None
         self._started: asyncio.Queue[TemplateProcess | None] = asyncio.Queue()
         self._running: dict[int, TemplateProcess] = {}
+        self._is_usable = True
 
     async def open(self, environment: Mapping[str, str]) -> None:
         """Start the interpreter; it imports the libraries before the first start."""
@@ -93,15 +94,22 @@ class ProgramTemplate:
         self._reader = asyncio.create_task(self._read(self._process))
 
     async def start(self, log: Path) -> TemplateProcess | None:
-        """Start the program; return `None` if the template has ended."""
+        """Start the program; return `None` if the template has ended, or did not respond."""
         assert self._process is not None
         assert self._process.stdin is not None
+        if not self._is_usable:
+            return None
         try:
             self._process.stdin.write(json.dumps({"log": str(log)}).encode() + b"\n")
             await self._process.stdin.drain()
             async with asyncio.timeout(IMPORT_SECONDS):
                 return await self._started.get()
-        except (ConnectionError, TimeoutError):
+        except ConnectionError:
+            return None
+        except TimeoutError:
+            self._is_usable = False  # a late response would be that of the next start
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
             return None
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:

@@ -22,7 +22,10 @@ _PROGRAM = "from kubewright.explore.runs.other_process import main; main()"
 def final_state_elsewhere(
     operator: str, scenario: Scenario, *, seed: int, hash_seed: int
 ) -> NormalisedState | None:
-    """Return the final state of a reference run in a new process; `None` if it cannot be imported there."""
+    """Return the final state of a reference run in a new process.
+
+    `None` if the operator cannot be imported there, or the state has values without a JSON form.
+    """
     reading, writing = os.pipe()
     order = {
         "path": sys.path,
@@ -60,5 +63,6 @@ def main() -> None:
 
     scenario = next(each for each in load_scenarios(order["file"]) if each.source == order["source"])
     run = run_once(ModuleFactory(order["operator"]), scenario, seed=order["seed"])
+    text = json.dumps(run.final_state)  # an error must not leave a part of it in the pipe
     with os.fdopen(order["pipe"], "w") as file:
-        json.dump(run.final_state, file)
+        file.write(text)
