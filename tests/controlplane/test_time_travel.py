@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from kubewright.api import ObjectMeta
@@ -180,6 +181,14 @@ async def test_lists_are_served_at_exact_revisions() -> None:
         version = str(made.metadata.resource_version)
         items = await client.list(ConfigMap, resource_version=version, resource_version_match="Exact")
         assert [each.data for each in items if each.metadata.name == "a"] == [{"x": "1"}]
+
+
+def test_a_duration_that_is_too_long_is_wrong_usage() -> None:
+    from kubewright.cli.clusters.history_requests import MOMENT
+
+    for text in ("99999999h", "99999999999h", "xx"):
+        with pytest.raises(click.BadParameter):
+            MOMENT.convert(text, None, None)
 
 
 def command(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

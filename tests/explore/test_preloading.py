@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kubewright.explore.foreign import preloading
-from kubewright.explore.foreign.preloading import ProgramTemplates, python_command
+from kubewright.explore.foreign.preloading import ProgramTemplates, program_environment, python_command
 from kubewright.explore.foreign.template import libraries
 
 PROGRAM = """
@@ -34,6 +34,17 @@ def test_commands_of_python_are_recognised(tmp_path: Path) -> None:
     assert python_command(f"{script} run shop.py") == [sys.executable, str(script), "run", "shop.py"]
     for other in ("/bin/ls", "sh -c 'python shop.py'", f"{sys.executable} -c pass", "does-not-exist", "'"):
         assert python_command(other) is None, other
+
+
+def test_a_program_does_not_find_the_cluster_of_its_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "KUBERNETES_PORT_443_TCP"):
+        monkeypatch.setenv(name, "10.96.0.1")
+    monkeypatch.setenv("KUBECONFIG", "/elsewhere")
+    found = program_environment(tmp_path / "kubeconfig")
+    assert not [name for name in found if name.startswith("KUBERNETES_")]
+    assert (found["KUBECONFIG"], found["PATH"]) == (str(tmp_path / "kubeconfig"), os.environ["PATH"])
 
 
 def test_only_installed_libraries_are_imported_in_advance(tmp_path: Path) -> None:

@@ -155,3 +155,11 @@ def test_values_of_a_cluster_cannot_end_the_markup_of_reports() -> None:
     for line in outside.splitlines():
         assert not line.startswith("# ")
         assert "<script>" not in line or "`" in line
+
+
+def test_a_revision_outside_of_a_repository_is_an_error_that_names_it(tmp_path: Path) -> None:
+    from kubewright.rehearse.plans.versions import VersionError, previous_version
+
+    version = previous_version("v1", module="shop", directory=tmp_path)
+    with pytest.raises(VersionError, match=r"v1: .*not a git repository"), version:
+        pass

@@ -392,6 +392,23 @@ def test_faults_are_explored_from_a_moment(tmp_path: Path, monkeypatch: pytest.M
     assert "crash" in result.stdout
 
 
+def test_errors_of_the_operator_are_redacted_in_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = STEADY.replace(
+        "    await ctx.ensure([config(shop)])\n",
+        '    raise ValueError("cannot connect with password=zq-planted-4711")\n',
+    )
+    load(tmp_path, failing, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    write_recording(Recording(changes=[change(1, "ADDED", shop())], duration=6), tmp_path / "a.gz")
+    arguments = ["replay", "a.gz", "shops:operator", "--json", "a.json", "--html", "a.html"]
+    assert CliRunner().invoke(main, arguments).exit_code == 1
+    text = (tmp_path / "a.json").read_text() + (tmp_path / "a.html").read_text()
+    assert "cannot connect with password=redacted-" in text
+    assert "zq-planted-4711" not in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -117,7 +117,7 @@ class RecordingWriter:
 
     def reconcile(self, span: dict[str, Any]) -> None:
         """Write a reconcile."""
-        self._write(_Line(reconcile=self._redacted_texts(span)))
+        self._write(_Line(reconcile=span if self._redactor is None else self._redactor.texts(span)))
 
     def flush(self) -> None:
         """Write what is buffered: a file whose recorder is killed has everything until then."""
@@ -127,18 +127,6 @@ class RecordingWriter:
 
     def _redacted(self, obj: Object) -> Object:
         return obj if self._redactor is None else self._redactor.redact(obj)
-
-    def _redacted_texts(self, value: Any) -> Any:
-        """Return plain data without secrets in its texts, such as errors and messages of events."""
-        if self._redactor is None:
-            return value
-        if isinstance(value, str):
-            return self._redactor.text(value)
-        if isinstance(value, dict):
-            return {name: self._redacted_texts(each) for name, each in value.items()}
-        if isinstance(value, list):
-            return [self._redacted_texts(each) for each in value]
-        return value
 
     def _write(self, line: msgspec.Struct) -> None:
         encoded = msgspec.json.encode(line)

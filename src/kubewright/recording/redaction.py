@@ -135,6 +135,16 @@ class Redactor:
         text = _TOKENS.sub(lambda match: self.placeholder(match[0]), text)
         return _ASSIGNMENT.sub(self._assignment, text)
 
+    def texts(self, value: Any) -> Any:
+        """Return plain data without secrets in its texts, such as errors and messages of events."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {name: self.texts(each) for name, each in value.items()}
+        if isinstance(value, list):
+            return [self.texts(each) for each in value]
+        return value
+
     # Parts of objects
 
     def _assignment(self, match: re.Match[str]) -> str:

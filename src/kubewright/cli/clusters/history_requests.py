@@ -45,6 +45,8 @@ class MomentType(click.ParamType[str]):
             try:
                 ago = timedelta(microseconds=duration_nanoseconds(text) / 1000)
                 return (datetime.now(UTC) - abs(ago)).isoformat()
+            except OverflowError:
+                self.fail(f"{text!r} is before the first year", param, ctx)
             except ValueError:
                 pass
         try:

@@ -22,6 +22,15 @@ IMPORT_SECONDS = 120.0
 """Real seconds within which the libraries must be imported."""
 
 
+def program_environment(kubeconfig: Path) -> dict[str, str]:
+    """Return the variables of this process, with a kubeconfig as the only cluster.
+
+    Many clients prefer the cluster of the pod in which they run, such as that of a CI job, to `KUBECONFIG`.
+    """
+    inherited = {name: text for name, text in os.environ.items() if not name.startswith("KUBERNETES_")}
+    return {**inherited, "KUBECONFIG": str(kubeconfig), "PYTHONUNBUFFERED": "1"}
+
+
 def python_command(command: str) -> list[str] | None:
     """Return interpreter and arguments of a command that runs Python; `None` for another program."""
     try:
@@ -162,7 +171,7 @@ class ProgramTemplates:
         self._count += 1
         kubeconfig = self._scratch / f"kubeconfig-{self._count}"
         created = ProgramTemplate(arguments, directory=self._directory, kubeconfig=kubeconfig)
-        await created.open({**os.environ, "KUBECONFIG": str(kubeconfig), "PYTHONUNBUFFERED": "1"})
+        await created.open(program_environment(kubeconfig))
         return created
 
     async def aclose(self) -> None:

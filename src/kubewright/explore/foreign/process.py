@@ -14,7 +14,7 @@ import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from .preloading import ProgramTemplate, TemplateProcess
+from .preloading import ProgramTemplate, TemplateProcess, program_environment
 
 RESTART_SECONDS = 0.5
 """Seconds between the end of the program and its next start."""
@@ -55,8 +55,7 @@ class ForeignProcess:
         self.on_start: Callable[[], None] | None = None
         self.on_exit: Callable[[], None] | None = None
         """Is called when the program has ended by itself."""
-        own = {"KUBECONFIG": str(kubeconfig), "PYTHONUNBUFFERED": "1"}
-        self._environment = {**os.environ, **own, **(environment or {})}
+        self._environment = {**program_environment(kubeconfig), **(environment or {})}
         self._directory = directory
         self._process: asyncio.subprocess.Process | TemplateProcess | None = None
         self._task: asyncio.Task[None] | None = None

@@ -164,8 +164,8 @@ def _extract_wheel(path: Path, target: Path) -> None:
 
 def _extract_revision(revision: str, target: Path, directory: Path) -> Path:
     """Extract a Git revision; return the directory of the project in it."""
-    prefix = _git(directory, "rev-parse", "--show-prefix").decode().strip()
     commit = _git(directory, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    prefix = _git(directory, "rev-parse", "--show-prefix").decode().strip()
     root = Path(_git(directory, "rev-parse", "--show-toplevel").decode().strip())
     content = _git(root, "archive", "--format=tar", commit.decode().strip())
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:

@@ -70,7 +70,7 @@ def _compare(
         return Difference(key, "does not exist at the end; with the recorded version it does")
     writes = f"{ours} writes, the recorded version {theirs}"
     if before is not None and after is not None:
-        fields = compare(before, after, Redactor(secrets_only=True)).fields
+        fields = compare(before, after, Redactor()).fields
         if fields:
             return Difference(key, f"differs at the end in {len(fields)} fields ({writes})", fields=fields)
     if max(ours, theirs) >= MIN_WRITES and max(ours, theirs) >= MAX_FACTOR * max(min(ours, theirs), 1):

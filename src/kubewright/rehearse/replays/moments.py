@@ -55,7 +55,7 @@ def moments_of(replay: ReplayedRecording) -> dict[str, Any]:
                     "fields": change.paths,
                     "text": f"{operation} {change.key}",
                     "object": redactor.redact(change.after) if change.after is not None else None,
-                    "queues": change.queues,
+                    "queues": redactor.texts(change.queues),
                 },
             )
         )
@@ -70,9 +70,9 @@ def moments_of(replay: ReplayedRecording) -> dict[str, Any]:
                     "at": reconcile.at,
                     "kind": "reconcile",
                     "actor": "operator",
-                    "text": f"reconcile {span['controller']} {span['request']}: {result}",
-                    "reconcile": span,
-                    "queues": reconcile.queues,
+                    "text": redactor.text(f"reconcile {span['controller']} {span['request']}: {result}"),
+                    "reconcile": redactor.texts(span),
+                    "queues": redactor.texts(reconcile.queues),
                 },
             )
         )
@@ -85,7 +85,7 @@ def moments_of(replay: ReplayedRecording) -> dict[str, Any]:
         "objects": {str(key): redactor.redact(obj) for key, obj in history.initial.items()},
         "moments": [each for _, _, each in sorted(moments, key=lambda each: each[:2])],
         "violations": [
-            {"check": each.check, "message": each.message, "object": each.object}
+            {"check": each.check, "message": redactor.text(each.message), "object": each.object}
             for each in replay.violations
         ],
         "differences": [
@@ -99,8 +99,8 @@ def moments_of(replay: ReplayedRecording) -> dict[str, Any]:
             }
             for each in replay.differences
         ],
-        "skipped": replay.skipped,
-        "notes": [*replay.recording.notes, *replay.notes],
+        "skipped": redactor.texts(replay.skipped),
+        "notes": redactor.texts([*replay.recording.notes, *replay.notes]),
     }
 
 
