@@ -18,6 +18,7 @@ from kubewright import Context, Operator
 from kubewright.api import ObjectMeta
 from kubewright.api.core.v1 import ConfigMap, Secret
 from kubewright.api.unstructured import Unstructured
+from kubewright.api.values.times import wall_time
 from kubewright.client import merge_patch
 from kubewright.client.rest.request import APIRequest, CallNext
 from kubewright.recording import (
@@ -267,6 +268,23 @@ async def test_a_ring_is_written_when_many_reconciles_fail(recorded: Any) -> Non
     errors = [each["error"] for each in found.reconciles if each["error"]]
     assert len(errors) >= 4, "others may have failed meanwhile"
     assert all("password=redacted-" in each for each in errors)
+
+
+async def test_a_clock_that_is_set_does_not_change_how_often_a_ring_is_written(recorded: Any) -> None:
+    client, ring, folder = recorded
+    steps = [0.0]
+    ring._clock = lambda: wall_time() + steps[0]
+    for number in range(5):
+        meta = ObjectMeta(name=f"f{number}", labels={"copy": "yes"})
+        await client.create(ConfigMap(metadata=meta, data={"fail": "yes"}))
+    await wait_until(lambda: list(folder.glob("copies-*.recording.gz")))
+    steps[0] = 3600.0
+    failed = len(ring._reconciles)
+    for number in range(5):
+        await client.patch(ConfigMap, f"f{number}", merge_patch({"data": {"x": "1"}}))
+    await wait_until(lambda: len(ring._reconciles) >= failed + 5)
+    await wait_until(lambda: not ring._tasks)
+    assert len(list(folder.glob("copies-*.recording.gz"))) == 1
 
 
 async def test_a_ring_is_bounded() -> None:

@@ -27,7 +27,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kubewright.api.values.times import wall_time
+from kubewright.api.values.times import monotonic_time, wall_time
 from kubewright.runnable import BaseRunnable
 from kubewright.tracing.spans import ReconcileSpan, Span
 
@@ -64,9 +64,10 @@ class RecordingRing(BaseRunnable):
         max_errors: int = 0,
         source: str = "",
         clock: Callable[[], float] = wall_time,
+        monotonic: Callable[[], float] = monotonic_time,
     ) -> None:
         """`directory`: where files are written, by default that for temporary files. `max_errors` 0: never
-        because of errors."""
+        because of errors. Times of changes are those of `clock`; limits are independent of its setting."""
         self.operator = operator
         self.seconds = seconds
         self.directory = Path(directory or tempfile.gettempdir())
@@ -76,9 +77,10 @@ class RecordingRing(BaseRunnable):
         self._spans = spans
         self._source = source
         self._clock = clock
+        self._monotonic = monotonic
         self._reconciles: deque[ReconcileSpan] = deque(maxlen=MAX_RECONCILES)
         self._errors: deque[float] = deque()
-        self._next_automatic = 0.0
+        self._next_automatic = float("-inf")
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -116,7 +118,7 @@ class RecordingRing(BaseRunnable):
             self._count_error()
 
     def _count_error(self) -> None:
-        now = self._clock()
+        now = self._monotonic()
         errors = self._errors
         errors.append(now)
         while errors[0] < now - ERROR_WINDOW:
