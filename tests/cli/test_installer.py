@@ -259,7 +259,7 @@ async def check_metrics(project: ShopProject, client: Client, ports: Ports) -> N
     panels = json.loads((project.directory / "config/grafana/dashboard.json").read_text())["panels"]
     shown = {name for panel in panels for name in re.findall(r"([a-z_]+)\{", panel["targets"][0]["expr"])}
     exported = set(re.findall(r"^([a-z_]+)", text, re.MULTILINE))
-    assert len(shown) == 13
+    assert len(shown) == 16
     assert shown <= exported, shown - exported
 
 

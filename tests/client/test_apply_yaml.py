@@ -61,6 +61,7 @@ async def test_a_directory_is_applied_in_alphabetical_order(
     (tmp_path / "b.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n")
     (tmp_path / "a.json").write_text('{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}')
     (tmp_path / "notes.txt").write_text("not a manifest")
+    (tmp_path / "kustomization.yaml").write_text("kind: Kustomization\nresources: [b.yaml]\n")
     applied = await client.apply_yaml(tmp_path, namespace=namespace, dry_run=True)
     assert [each.name for each in applied] == ["a", "b"]
     assert await client.get_or_none(ConfigMap, "a", namespace=namespace) is None

@@ -146,7 +146,7 @@ async def test_reads_fail_and_name_the_key(kind: str, at_start: bool) -> None:
         assert [each["metadata"]["name"] for each in page["items"]] == ["a"]
         following = f"{BASE}?limit=1&continue={page['metadata']['continue']}"
         status, error = await talk("GET", following)
-        assert (status, error["reason"]) == (500, "StoreReadError")
+        assert (status, error["reason"]) == (500, "StorageReadError")
         metrics = (await server.handle(HTTPRequest("GET", "/metrics", user=SYSTEM))).body
         labels = b'{group="example.com",resource="widgets"}'
         assert b"apiserver_storage_decode_errors_total%b 1.0" % labels in metrics

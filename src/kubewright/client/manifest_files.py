@@ -45,14 +45,19 @@ def read_manifests(source: str | os.PathLike[str]) -> list[ManifestObject]:
     """Return the objects of a manifest, in order; the items of a `List` in place of the list.
 
     `source` is the path of a file, the path of a directory (its `.yaml`, `.yml` and `.json` files in
-    alphabetical order), or manifest text: a `str` with a line break or a leading `{`.
+    alphabetical order, without `kustomization.yaml`, which is for kustomize), or manifest text: a `str` with
+    a line break or a leading `{`.
     """
     if isinstance(source, str) and ("\n" in source or source.lstrip().startswith("{")):
         return list(_objects("<text>", source.encode()))
     path = Path(source).expanduser()
     if not path.is_dir():
         return list(_objects(str(path), _read(path)))
-    files = sorted(each for each in path.iterdir() if each.suffix in SUFFIXES and each.is_file())
+    files = sorted(
+        each
+        for each in path.iterdir()
+        if each.suffix in SUFFIXES and each.stem != "kustomization" and each.is_file()
+    )
     if not files:
         raise ManifestError(f"{path} contains no {', '.join(SUFFIXES)} files")
     return [found for file in files for found in _objects(str(file), _read(file))]

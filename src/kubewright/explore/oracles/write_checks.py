@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MAX_NEEDLESS = 90
 """Writes of one object without a change that are allowed in an hour: fewer than every 40 seconds."""
 _CONTENT = (".spec", ".data", ".stringData", ".rules", ".subjects")
+_WRITES = ("create ", "delete ", "patch ", "update ")
 
 
 def fields_with_two_writers(history: RunHistory) -> Iterator[str]:
@@ -146,18 +147,33 @@ def regenerated_values(history: RunHistory, random_values: Collection[str]) -> I
 
 
 def replaced_claims(history: RunHistory) -> Iterator[str]:
-    """Return PersistentVolumeClaims that were deleted and created again, while the user deleted nothing."""
+    """Return PersistentVolumeClaims that were deleted and created again without a request of the user.
+
+    A claim that is deleted when the user scales down, and created when they scale up again, is another one.
+    """
     known: dict[str, tuple[str, int]] = {}
-    deletions = [
-        each.number
-        for each in history.trace.events
-        if each.kind == "request" and each.process == "scenario" and each.text.startswith("delete ")
+    requests = [
+        each for each in history.trace.events if each.kind == "request" and each.process == "scenario"
     ]
+    deletions = [each.number for each in requests if each.text.startswith("delete ")]
+    writes = [each.number for each in requests if each.text.startswith(_WRITES)]
     for change in history.changes:
         obj = change.object
         if obj.key[:2] != ("", "PersistentVolumeClaim") or change.write is None:
             continue
-        uid, number = known.setdefault(obj.storage_key, (obj.uid, change.write.number))
-        known[obj.storage_key] = (obj.uid, change.write.number)
-        if uid != obj.uid and not any(number < each < change.write.number for each in deletions):
+        created = change.write.number
+        uid, number = known.setdefault(obj.storage_key, (obj.uid, created))
+        known[obj.storage_key] = (obj.uid, created)
+        if uid == obj.uid or any(number < each < created for each in deletions):
+            continue
+        text = f"delete persistentvolumeclaims {obj.namespace}/{obj.name}"
+        removed = max(
+            (
+                each.number
+                for each in history.trace.events
+                if number < each.number < created and each.kind == "write" and each.text.startswith(text)
+            ),
+            default=number,
+        )
+        if not any(removed < each < created for each in writes):
             yield f"{obj} was deleted and created again, and its data is lost; change it, or keep it"
