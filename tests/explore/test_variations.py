@@ -10,6 +10,8 @@ import pytest
 
 from kubewright.api.encoding.codec import decode
 from kubewright.explore import ModuleFactory, load_scenarios
+from kubewright.explore.oracles.probe import Probe
+from kubewright.explore.oracles.repetition import ApplyAgain
 from kubewright.explore.runs.other_process import final_state_elsewhere
 from kubewright.explore.runs.run import run_once
 from kubewright.explore.testing import replay
@@ -125,3 +127,18 @@ def test_values_of_objects_belong_to_the_modules_of_their_operator(
     factory()  # imports all modules again
     found = decode(b'{"metadata": {}, "spec": {}, "status": {"stage": "Waiting"}}', kind)
     assert found.status.stage is stage.WAITING
+
+
+def test_a_variation_that_fails_is_a_violation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(self: ApplyAgain, probe: Probe) -> None:
+        raise ValueError("planted")
+
+    monkeypatch.setattr(ApplyAgain, "finish", fail)
+    (tmp_path / "variation_fails.py").write_text(OPERATOR.format(name="Failing", hosts="obj.spec.hosts"))
+    file = tmp_path / "failing.yaml"
+    file.write_text(SCENARIO.format(name="Failing"))
+    monkeypatch.syspath_prepend(tmp_path)
+    factory = ModuleFactory("variation_fails:operator")
+    run, _ = replay(factory, load_scenarios(file), "failing?variation=apply-again")
+    assert [each.name for each in run.findings] == ["apply-again"]
+    assert run.findings[0].message == "the variation could not be checked: ValueError: planted"

@@ -219,7 +219,11 @@ class SimulatedRun:
         task = asyncio.ensure_future(work)
         await asyncio.wait([task, self._limit], return_when=asyncio.FIRST_COMPLETED)
         if task.done():
-            return task.exception() is None
+            error = task.exception()
+            if error is not None and self.variation:
+                name = self.variation.partition(":")[0]
+                self.find(name, f"the variation could not be checked: {type(error).__name__}: {error}")
+            return error is None
         self.find("convergence", str(self._limit.exception()))
         task.cancel()
         return False
