@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 import json
 import os
 import sys
@@ -110,6 +111,25 @@ async def kubewright(directory: Path, *arguments: str) -> tuple[int, str, str]:
     return process.returncode or 0, output.decode(), errors.decode()
 
 
+async def create_reader(plane: ControlPlane, folder: Path, rules: list[dict[str, Any]]) -> Path:
+    """Return the kubeconfig of a user with these permissions only."""
+    client = plane.client()
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": READER}}
+    await client.create(Unstructured({**role, "kind": "ClusterRole", "rules": rules}))
+    subject = {"kind": "User", "name": READER, "apiGroup": "rbac.authorization.k8s.io"}
+    reference = {"kind": "ClusterRole", "name": READER, "apiGroup": "rbac.authorization.k8s.io"}
+    binding = {**role, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": [subject]}
+    await client.create(Unstructured(binding))
+    plane.write_kubeconfig(folder / "reader", user=READER)
+    return folder / "reader"
+
+
+def requests_of_reader(folder: Path) -> list[dict[str, Any]]:
+    """Return the requests of the reader in the audit log."""
+    log = [json.loads(line) for line in (folder / "audit.log").read_text().splitlines()]
+    return [each for each in log if each["user"]["username"] == READER]
+
+
 async def test_the_source_is_only_read_and_no_secret_leaves_it(plane: ControlPlane, tmp_path: Path) -> None:
     project = make_shop(tmp_path / "project")
     sys.path.insert(0, str(project))
@@ -122,14 +142,7 @@ async def test_the_source_is_only_read_and_no_secret_leaves_it(plane: ControlPla
     await client.wait(Unstructured(definition), until=condition("Established"), timeout=60)
     made = shop()
     await client.create(Unstructured({**made, "metadata": {"name": "books", "namespace": "default"}}))
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": READER}}
-    await client.create(Unstructured({**role, "kind": "ClusterRole", "rules": RULES}))
-    subject = {"kind": "User", "name": READER, "apiGroup": "rbac.authorization.k8s.io"}
-    reference = {"kind": "ClusterRole", "name": READER, "apiGroup": "rbac.authorization.k8s.io"}
-    binding = {**role, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": [subject]}
-    await client.create(Unstructured(binding))
-    kubeconfig = tmp_path / "reader"
-    plane.write_kubeconfig(kubeconfig, user=READER)
+    kubeconfig = await create_reader(plane, tmp_path, RULES)
     before = await stored(plane)
 
     code, _, errors = await kubewright(
@@ -149,11 +162,24 @@ async def test_the_source_is_only_read_and_no_secret_leaves_it(plane: ControlPla
         assert text not in (project / "export.json").read_text()
 
     assert await stored(plane) == before, "nothing was written to the source"
-    log = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
-    requests = [each for each in log if each["user"]["username"] == READER]
+    requests = requests_of_reader(tmp_path)
     assert len(requests) > 20
     assert {each["verb"] for each in requests} <= {"get", "list"}
     assert {each["verb"] for each in requests if "objectRef" in each} == {"list"}
+
+
+async def test_a_recording_only_lists_and_watches(plane: ControlPlane, tmp_path: Path) -> None:
+    kubeconfig = await create_reader(plane, tmp_path, [{**RULES[0], "verbs": ["list", "watch"]}, *RULES[1:]])
+    before = await stored(plane)
+    arguments = ("record", "--kubeconfig", str(kubeconfig), "--duration", "2s", "out.recording.gz")
+    code, _, errors = await kubewright(tmp_path, *arguments)
+    assert code == 0, errors
+    text = gzip.decompress((tmp_path / "out.recording.gz").read_bytes()).decode()
+    assert all(each not in text for each in encodings(SECRET))
+    assert await stored(plane) == before, "nothing was written to the source"
+    requests = requests_of_reader(tmp_path)
+    assert {each["verb"] for each in requests if "objectRef" in each} == {"list", "watch"}
+    assert {each["verb"] for each in requests} <= {"get", "list", "watch"}
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

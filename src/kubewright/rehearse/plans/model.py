@@ -202,9 +202,8 @@ class Plan:
             counts[verb] = counts.get(verb, 0) + 1
         order = ("create", "change", "change the status of", "recreate", "delete")
         parts = [f"{verb} {counts[verb]}" for verb in order if verb in counts]
-        text = (
-            f"{', '.join(parts)} object{'s' if sum(counts.values()) != 1 else ''}" if parts else "no changes"
-        )
+        noun = "object" if parts and parts[-1].endswith(" 1") else "objects"
+        text = f"{', '.join(parts)} {noun}" if parts else "no changes"
         extra: list[tuple[Sized, str]] = [
             (self.schema, "change of a CRD"),
             (self.disruptions, "disruptive change"),
