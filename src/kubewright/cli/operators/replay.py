@@ -120,7 +120,7 @@ def _write_test(
 ) -> None:
     from kubewright.cli.project_deployment import write_file
     from kubewright.rehearse import replay_recording
-    from kubewright.rehearse.replays import Shrinker, pytest_module
+    from kubewright.rehearse.replays import Shrinker, create_pytest_module
 
     def find(result: ReplayedRecording) -> ReplayViolation | None:
         wanted = violation.check if violation is not None else check
@@ -134,7 +134,7 @@ def _write_test(
     shrinker = Shrinker(lambda each: find(replay_recording(each, factory, managers=managers)) is not None)
     recording = shrinker.shrink(replay.recording, violation.object)
     left = find(replay_recording(recording, factory, managers=managers)) or violation
-    source = pytest_module(recording, factory.reference, left, managers=managers)
+    source = create_pytest_module(recording, factory.reference, left, managers=managers)
     write_file(path, source)
     click.echo(
         f"wrote {path}: {len(recording.objects)} of {len(replay.recording.objects)} objects and "

@@ -45,7 +45,7 @@ def check_recording(
         raise AssertionError(f"nothing was replayed: {replay.skipped[0]}")
 
 
-def pytest_module(
+def create_pytest_module(
     recording: Recording, reference: str, violation: ReplayViolation, *, managers: Sequence[str] = ()
 ) -> str:
     """Return the source of a test."""
