@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.waiting import eventually
 
 from kubewright.cli import main
-from kubewright.client import Client, condition
+from kubewright.client import Client, NoKindMatch, condition
 from kubewright.testing import start_test_server
 
 PROGRAM = """
@@ -54,8 +55,13 @@ async def test_registration_begins_and_ends_with_the_command(project: Path) -> N
         name = "v1.runapp.example.com"
         try:
             await client.wait("apiservices", name, until=condition("Available"), timeout=60)
-            toys = Client.from_transport(server.transport)
-            assert [each.name for each in await toys.list("toys.runapp.example.com")] == []
+
+            async def is_served() -> bool:
+                toys = Client.from_transport(server.transport)
+                return [each.name for each in await toys.list("toys.runapp.example.com")] == []
+
+            # As in kube-apiserver, discovery is read after the service has become available.
+            await eventually(is_served, ignore=NoKindMatch)
         finally:
             process.send_signal(signal.SIGTERM)
         _, output = await process.communicate()
