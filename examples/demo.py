@@ -251,6 +251,11 @@ async def run_steps(demo: Demo) -> None:
     console.rule("start an operator and the dashboard")
     await demo.start_operator()
     await demo.start_dashboard()
+
+    async def connected() -> bool:
+        return bool((await demo.page.get("/api/reconciles"))["traces"])
+
+    await demo.step("the dashboard is connected to the operator", connected)
     client = demo.client
     sample = yaml.safe_load((HERE / "sample.yaml").read_text())
 
