@@ -78,7 +78,7 @@ class KindState:
         self.error = ""
         """Why its objects cannot be read."""
         self.scope = ""
-        """The only namespace whose objects can be read; empty if there is no such limit."""
+        """The only namespace whose objects can be read; empty for all namespaces."""
         self.synced = False
         self.reflector: Reflector | None = None
         self.ready_seconds: deque[float] = deque(maxlen=100)

@@ -24,7 +24,7 @@ class _Socket:
         """Do nothing."""
 
     def fileno(self) -> int:
-        """Return -1: there is no file."""
+        """Return -1, because the connection has no file descriptor."""
         return -1
 
 

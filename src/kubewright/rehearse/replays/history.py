@@ -86,7 +86,7 @@ class ReplayHistory:
         self.input_revisions: set[int] = set()
         """Revisions of changes that are inputs."""
         self.over = asyncio.Event()
-        """Set when there is no sense in waiting any longer: a hot loop."""
+        """Set when a hot loop was found, which never becomes idle."""
         self._clock = clock
         self._epoch = epoch
         self._managers = managers
